@@ -147,8 +147,14 @@ def _inline(match: re.Match[str]) -> str:
 def docstring_as_rst(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list
 ) -> None:
-    """Called by autodoc for every docstring, before it reads `Args:` sections."""
+    """Called by autodoc for every docstring, before Napoleon reads `Args:` sections.
+
+    Napoleon takes the text before the first colon of an attribute's first line for its type. The
+    types are in the signatures here, so an empty first line keeps the text whole.
+    """
     lines[:] = as_rst(lines)
+    if what in ("attribute", "data", "property"):
+        lines.insert(0, "")
 
 
 class LinkCode(SphinxPostTransform):

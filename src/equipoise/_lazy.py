@@ -29,7 +29,7 @@ def load_on_first_use(
         return value
 
     def names() -> list[str]:
-        # What a package imports for its own use is nothing to look for in it.
+        # `dir` lists only public names, not what the package imports for its own use.
         found = vars(sys.modules[package])
         special = {name for name in found if name.startswith("__")}
         return sorted({*special, *found.get("__all__", ()), *public})

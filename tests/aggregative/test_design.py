@@ -1,5 +1,7 @@
 """Tolls and subsidies whose equilibria are the best for an objective."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,54 @@ def test_wrong_designs_are_refused(town):
     ):
         with pytest.raises(ValueError, match=message):
             design(*arguments)
+
+
+class Stopped:
+    """Press Ctrl-C at the k-th call of a function."""
+
+    def __init__(self, function, at):
+        self.function, self.left = function, at
+
+    def __call__(self, *arguments, **named):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return self.function(*arguments, **named)
+
+
+@pytest.fixture
+def _heard():
+    """Python hears Ctrl-C, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_heard")
+def test_ctrl_c_keeps_the_points_tried_so_far():
+    make = Stopped(lambda agents: eq.games.load("two-roads", agents=round(agents)), 4)
+    found = design(make, {"agents": (100.0, 400.0)})
+    assert found.status.name == "interrupted"
+    assert len(found.tried) == 4
+    assert found.solution.certificate.max_upper <= found.solution.tolerance
+    with pytest.raises(KeyboardInterrupt):  # the earlier behaviour is back
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("_heard")
+@pytest.mark.parametrize("solve", [eq.solve, lambda game: eq.aggregative.study(game).solution])
+def test_ctrl_c_keeps_the_best_profile_so_far(solve):
+    """Rewards that jump, so that no profile is found at once."""
+    influence = np.random.default_rng(0).uniform(0.0, 1.0, (40, 3, 2))
+
+    def reward(x):
+        waves = np.sin(40.0 * x.sum(-1)[..., None, None] + np.arange(120.0).reshape(40, 3))
+        return 0.5 + 0.5 * np.sign(waves)
+
+    calls = Stopped(reward, 60)
+    game = eq.AggregativeGame(influence, calls, 1000.0, bounds=(0.0, 1.0))
+    calls.left = 60
+    solution = solve(game)
+    assert calls.left < 0
+    assert solution.status.name == "interrupted"
+    assert solution.certificate.max_gain <= solution.certificate.max_upper

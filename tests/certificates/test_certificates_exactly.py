@@ -96,6 +96,26 @@ def test_small_advantages_that_compound_are_seen() -> None:
     assert 0 <= certificate.upper[0] - certificate.gains[0] < 1e-10
 
 
+def test_rewards_that_are_almost_never_met_count() -> None:
+    """Their products with probabilities vanish in float64, and not in the bound."""
+    reward, transition = np.zeros((1, 2, 2)), np.ones((1, 2, 2, 1))
+    reward[0, 1, 1] = 0.25
+    game, policy = eq.MarkovGame(reward, transition, 0.0), (np.eye(2)[:1], [[1.0, 5e-324]])
+    truth = markov_gains(game, policy[0], np.array(policy[1]))
+    assert 0 < truth[0] <= Fraction(float(eq.certify(game, policy).upper[0]))
+
+
+def test_values_beyond_the_largest_float_give_no_warning() -> None:
+    own = 1.7e308 * np.array([[[1.0, -1.0], [-1.0, 1.0]]])
+    game = eq.MarkovGame(np.stack([own, own]), np.ones((1, 2, 2, 1)), 0.9)
+    certificate = eq.certify(game, (np.eye(2)[:1], np.eye(2)[1:]))
+    assert np.isfinite(certificate.gains).all()
+    assert np.isinf(certificate.upper).all()
+    near = eq.solve(eq.MarkovGame(1e308 + 0.1 * own, np.ones((1, 2, 2, 1)), 0.9))
+    assert near.status.ok
+    assert np.isfinite(near.value).all()
+
+
 @pytest.mark.parametrize("discount", [0.9999, 1 - 1e-5, 1 - 1e-6])
 @pytest.mark.parametrize("edge", [1e-3, 1e-7, 1e-11, 1e-15])
 def test_rewards_of_at_most_one_hide_nothing(discount: float, edge: float) -> None:

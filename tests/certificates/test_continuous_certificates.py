@@ -206,7 +206,7 @@ class TestFunctions:
         exact, game = self.pair(rng, **known)
         policy = random_policy(rng, exact) if stochastic else rng.uniform(-1, 1, 3)
         certificate, expected = eq.certify(game, policy), eq.certify(exact, policy)
-        assert "upper bounds from the stated" in certificate.method
+        assert "upper bounds from the declared" in certificate.method
         np.testing.assert_allclose(certificate.value, expected.value, atol=1e-12)
         assert (certificate.gains <= expected.upper).all()
         assert (certificate.upper >= expected.gains).all()
@@ -218,7 +218,7 @@ class TestFunctions:
         policy = rng.uniform(-1, 1, 3)
         certificate, expected = eq.certify(game, policy), eq.certify(exact, policy)
         assert not certificate.exact
-        assert "neither slope nor curvature" in certificate.method
+        assert "no Lipschitz constant or curvature" in certificate.method
         assert (certificate.gains <= expected.upper).all()
         assert np.isinf(certificate.upper).all()
         np.testing.assert_allclose(certificate.gains, expected.gains, atol=1e-6)

@@ -182,7 +182,7 @@ def test_a_library_that_is_not_installed_is_no_bug(monkeypatch, capsys):
     monkeypatch.setattr(games.Games, "execute", lambda self: import_extra("no_ray", "Ray", "ray"))
     assert main(["games"]) == 2
     error = capsys.readouterr().err
-    told = "Ray is not installed; install it with: pip install 'equipoise[ray]'"
+    told = "Ray is not installed; in the clone of equipoise, run: pip install '.[ray]'"
     assert error == f"equipoise: error: {told}\n"
 
 

@@ -1,6 +1,7 @@
 """Road networks on the command line: solve, certify and toll."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -87,3 +88,42 @@ def test_wrong_words(files, capsys, words, complaint):
     net, trips = files
     assert main([word.format(net=net, trips=trips) for word in words]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def stopping(function, at):
+    """The function, with Ctrl-C at a call of `progress`."""
+
+    def stop(told):
+        if told["iteration"] == at:
+            raise KeyboardInterrupt
+
+    return partial(function, progress=stop)
+
+
+def test_ctrl_c_on_toll_prints_the_tolls_found(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(eq.networks, "best_tolls", stopping(eq.networks.best_tolls, 5))
+    tolls = tmp_path / "tolls.tntp"
+    assert main(["toll", "braess-network", "--links", "1", "--out", str(tolls)]) == 130
+    out, err = capsys.readouterr()
+    assert "interrupted: better tolls may exist" in out
+    assert "the tolls above are the best so far" in err
+    assert tolls.exists()
+
+
+def test_ctrl_c_on_solve_keeps_the_policy_and_does_not_finish_the_run(
+    capsys, monkeypatch, tmp_path
+):
+    command = ["solve", "grid-city", "--run", str(tmp_path / "run")]
+    with monkeypatch.context() as patched:
+        patched.setattr(eq, "solve", stopping(eq.solve, 2))
+        assert main(command) == 130
+    out, err = capsys.readouterr()
+    assert "the policy above is the best so far" in err
+    assert "report" not in out
+    game = eq.games.load("grid-city")
+    kept = eq.certify(game, eq.read_policy(tmp_path / "run" / "policy.json"))
+    assert kept.relative_gap > 1e-10
+    assert main(command) == 0  # solves again, and finishes
+    assert "read from disk" not in capsys.readouterr().out
+    solved = eq.certify(game, eq.read_policy(tmp_path / "run" / "policy.json"))
+    assert solved.relative_gap < 1e-10

@@ -26,7 +26,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert out.split()[0] == "advice"
-    assert out.index("nobody gains more than") < out.index("structure")
+    assert " ".join(out.split()).index("no agent gains") < " ".join(out.split()).index("structure")
     assert "strongest interactions" in out
     assert str(tmp_path / "run" / "report.html") in "".join(out.split())
     solution = Record.load(tmp_path / "run").solution
@@ -37,7 +37,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     low, high = stats["interval"]
     assert low <= eq.certify(game, mixture).max_gain <= min(high, before / 2)
     assert stats["strength_total"].shape == (4, 4)
-    assert f"[{low:.4g}, {high:.4g}] (90%);" in " ".join(out.split())
+    assert f"[0, {high:.4g}] (90%);" in " ".join(out.split())  # without its rounding error
     assert "Nash: players choose independently" in out
     # What is exact in the model is an estimate of the game.
     assert f"{stats['gap']['gap']:.4g} in the fitted model" in " ".join(out.split())
@@ -118,7 +118,7 @@ def test_too_little_data_is_the_exit_code(logs, tmp_path, capsys):
     arguments = ["offline", str(folder / "few.npz"), "--rank", "2"]
     with pytest.warns(UserWarning, match="unknown for"):
         assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
-    assert "own play is returned" in " ".join(capsys.readouterr().out.split())
+    assert "is the log's own play, not advice" in " ".join(capsys.readouterr().out.split())
     assert len(Record.load(tmp_path / "run").solution["policy"]["policies"]) == 1
 
 
@@ -256,3 +256,31 @@ def test_agents_are_called_by_the_names_in_the_log(capsys, tmp_path):
     rows = eq.report.tables_of(record)["agents"].rows
     assert [row[0] for row in rows] == ["Ann", "Bob", "Cyd"]
     assert eq.read_policy(run / "policy.json") == eq.read_policy(run / "policy.json", game)
+
+
+def test_the_play_of_a_refused_log_is_not_called_advice(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, (600, 1))
+    actions = (rng.random((600, 3)) < 0.25 + 0.5 * hidden).astype(int)
+    log = eq.offline.Log(None, actions, actions + hidden + rng.normal(0, 0.2, (600, 3)))
+    log.write(tmp_path / "log.npz")
+    assert main(["offline", str(tmp_path / "log.npz"), "--run", str(tmp_path / "run")]) == 1
+    out = capsys.readouterr().out.strip()
+    assert out.startswith("the log's own play; this is not advice")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "what each agent did (this is not advice)" in page
+    assert "should do" not in page
+
+
+def test_a_bound_of_zero_is_told_without_its_rounding(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    actions = rng.integers(0, 2, (400, 3))
+    log = eq.offline.Log(None, actions, actions + rng.normal(0, 0.1, (400, 3)))
+    log.write(tmp_path / "log.npz")
+    assert main(["offline", str(tmp_path / "log.npz"), "--run", str(tmp_path / "run")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "with 95% confidence, no agent gains anything by deviating from the advice." in out
+    assert "1 100%" in out
+    assert "e-" not in out.split("status")[0]
+    record = eq.runs.Record.load(tmp_path / "run")
+    assert all(row[-1] == 0.0 for row in eq.report.tables_of(record)["advice"].rows)

@@ -41,7 +41,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_command_goes_on(capsys, tmp_path):
     assert main(command) == 130
     thread.join()
     out, err = capsys.readouterr()
-    assert "held-out gap" in out
+    assert "held-out NashConv" in out
     assert "the best players so far are in" in err
     assert load(folder / BEST).actions == (2, 2)
     assert not (folder / "record.json").exists()

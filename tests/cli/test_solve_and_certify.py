@@ -171,7 +171,7 @@ def test_markov_games(capsys, tmp_path):
 
 def test_long_policies_are_cut_for_people_only(capsys):
     assert main(["solve", "kuhn-poker"]) == 0
-    assert "44 more (--json shows all)" in capsys.readouterr().out
+    assert "39 more (--json shows all)" in capsys.readouterr().out
 
 
 def test_parameters_of_named_games(capsys):

@@ -39,6 +39,7 @@ def test_every_kind_has_an_overload():
         "for verb in (eq.solve, eq.certify):\n"
         "    hints = [*map(typing.get_type_hints, typing.get_overloads(verb))]\n"
         "    assert verb is eq.certify or all(typing.get_args(h['return']) for h in hints)\n"
+        "    assert not [h for h in hints if typing.Any in h.values()]\n"
         "    games = (typing.get_args(hint['game']) or (hint['game'],) for hint in hints)\n"
         "    print(*sorted({game.kind for union in games for game in union}))\n"
     )
@@ -111,7 +112,12 @@ def test_every_kind_is_solved_and_recorded(case):
     record = report.record_of(game, solution, name="a game")
     assert record.scalars["kind"] == game.kind
     assert eq.games.Labels(**record.scalars["labels"]) == game.labels
-    assert "a game" in report.page_of(record).html()
+    page = report.page_of(record).html()
+    assert "a game" in page
+    assert record.tables, "the answer in a table"
+    assert "Answer" in page
+    named = {name for names in game.labels.actions or () for name in names}
+    assert not named or any(name in page for name in named)
 
 
 def test_policies_of_every_kind_are_found_by_a_solver():

@@ -5,6 +5,7 @@ python mesh_work.py FOLDER PORT NUMBER        one of two processes with two devi
 """
 
 import contextlib
+import re
 import sys
 import time
 from pathlib import Path
@@ -133,11 +134,23 @@ PARTS = {
 }
 
 
+def listens_everywhere(port: int) -> bool:
+    """Whether something on this machine (Linux) listens on the port of every address."""
+    tables = [Path("/proc/net", name) for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables if table.exists() for line in table.open()]
+    return any(
+        re.fullmatch(f"0+:{port:04X}", row[1]) is not None and row[3] == "0A" for row in rows
+    )
+
+
 def main() -> None:
     folder, parts, *distributed = sys.argv[1:]
     if distributed:
         port, number = distributed
-        jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(number))
+        # Without a bind address, JAX listens on all addresses of the machine.
+        here = f"127.0.0.1:{port}"
+        jax.distributed.initialize(here, 2, int(number), coordinator_bind_address=here)
+        assert not listens_everywhere(int(port))
         assert (jax.device_count(), jax.local_device_count()) == (4, 2)
         work(Path(folder), parts, 2, f"process-{number}")
         return

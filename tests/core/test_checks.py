@@ -206,3 +206,14 @@ def test_masked_entries_are_no_numbers():
 def test_whole_numbers_beyond_float64_are_out_of_range():
     with pytest.raises(ValueError, match="found a whole number beyond float64"):
         checks.check_range("tolerance", 10**400, 0.0, np.inf)
+
+
+def test_errors_are_one_line_of_bounded_length():
+    error = InputError("payoff", "numbers >= 0", np.arange(400.0).reshape(20, 20))
+    assert "\n" not in str(error)
+    assert len(str(InputError("game", "arrays", ["name"] * 10_000))) < 600
+
+
+def test_an_array_is_not_a_number():
+    with pytest.raises(InputError, match="discount: expected a number in"):
+        checks.check_range("discount", np.array([0.9]), 0.0, 1.0)

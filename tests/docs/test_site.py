@@ -1,6 +1,8 @@
 """What the site adds to Sphinx: Markdown in docstrings, lists of names, pages without a network."""
 
+import enum
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
@@ -62,3 +64,49 @@ def test_a_page_asks_for_nothing_from_elsewhere():
     own = [*(DOCS / "_static").glob("*.*"), *(DOCS / "_templates").glob("*.html")]
     for text in (settings, *(file.read_text() for file in own)):
         assert not re.findall(r"https?://|\burl\(", text)
+
+
+def api_names(extension: ModuleType) -> list[str]:
+    pages = (DOCS / "api").glob("*.md")
+    return [
+        name
+        for page in pages
+        for block in extension.API_BLOCK.findall(page.read_text())
+        for name in block.split()
+    ]
+
+
+def test_text_before_a_colon_is_not_taken_for_the_type_of_an_attribute(extension):
+    from sphinx.ext.napoleon import Config
+    from sphinx.ext.napoleon.docstring import GoogleDocstring
+
+    for what in ("attribute", "data", "property"):
+        lines = ["Number of games: 64 by default."]
+        extension.docstring_as_rst(None, what, "Settings.games", None, None, lines)
+        shown = GoogleDocstring(lines, Config(), what=what).lines()
+        assert [line for line in shown if line] == ["Number of games: 64 by default."]
+
+
+def test_every_field_on_the_api_pages_is_described(extension):
+    from sphinx.pycode import ModuleAnalyzer
+
+    missing = []
+    for name in api_names(extension):
+        found = extension.resolve(name)
+        if not inspect.isclass(found):
+            continue
+        own = [k for k in found.__mro__ if k.__module__.startswith("equipoise")]
+        fields = {*inspect.get_annotations(found)}
+        fields |= {*found.__members__} if issubclass(found, enum.Enum) else set()
+        comments = {
+            attribute
+            for k in own
+            for place, attribute in ModuleAnalyzer.for_module(k.__module__).find_attr_docs()
+            if place == k.__qualname__
+        }
+        told = "\n".join(k.__doc__ or "" for k in own)
+        for field in sorted(fields - comments - {"kind"}):
+            named = re.search(rf"(^|[\s,`]){field}(`|:|, [\w, ]+:)", told, re.M)
+            if not field.startswith("_") and not named:
+                missing.append(f"{name}.{field}")
+    assert missing == []

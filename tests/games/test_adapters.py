@@ -156,7 +156,7 @@ def test_a_missing_library_names_the_extra(library, monkeypatch):
     for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setitem(sys.modules, name, None)
-    message = rf"is not installed; install it with: pip install 'equipoise\[{library}\]'"
+    message = rf"is not installed; in the clone of equipoise, run: pip install '\.\[{library}\]'"
     with pytest.raises(ImportError, match=message):
         getattr(adapters, f"to_{library}")(MatrixGame([[1.0]]))
     with pytest.raises(ImportError, match=message):

@@ -199,3 +199,13 @@ def test_nobody_changes_a_game_through_a_file_in_memory(tmp_path):
     writable[0, 0] = 9.0
     writable.flush()
     assert game.payoff[0, 0] == 1.0
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan, 0.5, -1.0])
+def test_whole_numbers_of_a_network_file(tmp_path, number):
+    game = load("braess-network")
+    eq.games.write(game, tmp_path / "sound.npz")
+    with np.load(tmp_path / "sound.npz") as arrays:
+        np.savez(tmp_path / "game.npz", **{**arrays, "first_through": np.array(number)})
+    with pytest.raises(ValueError, match=r"game\.npz: first_through: expected a whole number"):
+        read(tmp_path / "game.npz")

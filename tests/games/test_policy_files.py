@@ -192,3 +192,27 @@ def test_arguments_in_the_wrong_place_are_explained(tmp_path):
         eq.Profile([0.5, 0.5], [0.5, 0.5])
     with pytest.raises(ValueError, match=r"actions: .* found rows of different lengths"):
         eq.AggregativePolicy.of_agents([[0, 1], [1]], [2])
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("path_starts", [0, 2**62, -(2**63), -(2**62), 8]),  # differences that overflow
+        ("path_links", [[0, 1]] * 4),
+        ("path_links", 3),
+        ("path_flows", 1.0),
+        ("path_flows", [[1.0] * 4] * 4),
+    ],
+)
+def test_paths_that_no_network_has_are_refused_in_one_line(tmp_path, part, value):
+    parts = {
+        "flows": np.zeros(5),
+        "path_flows": np.ones(4),
+        "path_pairs": np.zeros(4, int),
+        "path_links": np.zeros(8, int),
+        "path_starts": np.arange(0, 9, 2),
+    }
+    np.savez(tmp_path / "flows.npz", **parts | {part: np.array(value)})
+    with pytest.raises(ValueError, match=f"flows.npz: {part}: expected") as refused:
+        eq.read_policy(tmp_path / "flows.npz")
+    assert "\n" not in str(refused.value)

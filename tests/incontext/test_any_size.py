@@ -13,6 +13,7 @@ from equipoise.dynamics.loop import seat
 from equipoise.games import families
 from equipoise.incontext import _contexts
 from equipoise.incontext._adaptive import AdaptiveTokens
+from equipoise.incontext._players import pick
 from equipoise.incontext._step import draw_variety, play_varied, run_cycle
 from equipoise.incontext._train import prepare
 
@@ -215,6 +216,8 @@ class TestOnline:
         online.ask()
         with pytest.raises(ValueError, match="other: expected the opponent's action"):
             online.tell(0.5)
+        with pytest.raises(ValueError, match=r"other: expected a number in \[0, 5\], found 9"):
+            online.tell(0.5, other=9)
         online.tell(0.5, other=1)
         online.save(tmp_path / "online.npz")
         again = eq.Online.load(tmp_path / "online.npz", row)
@@ -251,6 +254,28 @@ def test_each_game_is_learned_from_so_many_times():
     # The same games again, with other weights.
     assert np.abs(losses[2:] - losses[:2]).max() < 0.1
     assert (losses[2:] != losses[:2]).all()
+
+
+def test_games_played_in_tiles_are_the_same_games(monkeypatch):
+    """On a CPU, training plays a few games at a time; the last tile is filled up."""
+    from equipoise.incontext import _step
+
+    config = eq.incontext.Config(**SIZES, batch=5, play_ahead=2, held_out=7)
+    trainer, held = prepare(families.mixture(3, kinds="uniform"), config, jax.random.key(0))
+    readout = jax.random.normal(jax.random.key(2), trainer.players.models.readout.shape)
+    trainer = eqx.tree_at(lambda t: t.players.models.readout, trainer, readout)
+    models = pick(trainer.players.models, 0)
+    unseen = (held.games.tables, held.words, 6, held.games.variety)
+    found = []
+    for games in (3, 64):
+        monkeypatch.setattr(_step, "CPU_GAMES", games)
+        data = eqx.filter_jit(lambda: trainer.data(models, jax.random.key(1))[1])
+        gaps = eqx.filter_jit(lambda: _step.held_out_gaps.__wrapped__(trainer.players, *unseen))
+        found.append((data(), gaps()))
+    assert found[0][1].shape == (1, 7)
+    assert np.ptp(found[0][0].policies) > 0.5  # they are not all uniform
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_stages_are_part_of_the_run(tmp_path, monkeypatch):

@@ -113,6 +113,31 @@ def test_the_fallback_goes_on_where_the_player_stops(games):
     assert (trace.regret[-1] < guarded.regret_bound(8192, 3)).all()
 
 
+def test_play_goes_on_without_the_players_context(games, monkeypatch):
+    """After the last round of the player its context is dropped, which changes nothing."""
+    players = stubborn()
+    readout = jax.random.normal(jax.random.key(0), players.models.readout.shape)
+    players = eqx.tree_at(lambda p: p.models.readout, players, readout)
+    players = eqx.tree_at(lambda p: p.models.readout_bias, players, replace_fn=jnp.zeros_like)
+    guarded = eq.incontext.Guarded(players, rounds=32)
+    learner, _ = guarded.learners()
+    after, left = learner.without_context(learner.init(Spec(3, rounds=32)))
+    assert (learner.context_rounds, after.context_rounds, left.player) == (32, None, None)
+    options = {"rounds": 300, "key": 6, "record": [20, 32, 33, 100]}
+    dropped = eq.dynamics.play(games, guarded, guarded, **options)
+    whole = eq.dynamics.play(games, guarded, guarded, **options, history=True)
+    omd = eq.dynamics.OMD()
+    mixed = eq.dynamics.play(games, guarded, omd, **options)
+    monkeypatch.setattr(type(learner), "context_rounds", None)  # one program for all rounds
+    one = eq.dynamics.play(games, guarded, guarded, **options)
+    assert len(set(np.round(one.curve.mean(1), 6))) == 5  # policies change from record to record
+    for other in (dropped, whole):
+        np.testing.assert_allclose(other.curve, one.curve, atol=1e-5)
+        np.testing.assert_allclose(other.regret, one.regret, atol=1e-2)
+    apart = eq.dynamics.play(games, guarded, omd, **options)
+    np.testing.assert_allclose(mixed.curve, apart.curve, atol=1e-5)
+
+
 def test_guarded_players_play_in_your_own_program():
     guarded = eq.incontext.Guarded(eq.incontext.load("iid3"), rounds=8)
     online = eq.Online(guarded, actions=3, reward_range=(0, 1), key=0)

@@ -159,3 +159,7 @@ def test_they_play_online(players):
         online.tell(reward, next_state=then)
     assert online.policies.shape == (4, 3)
     np.testing.assert_array_equal(np.ptp(online.policies[3]), 0.0)  # never visited
+    with pytest.raises(ValueError, match="states: expected the number of states"):
+        eq.Online(players, actions=3, discount=0.9)
+    with pytest.raises(ValueError, match="opponent: expected players of matrix games"):
+        eq.incontext.Duel(players, eq.MatrixGame([[1, 0], [0, 1]]))

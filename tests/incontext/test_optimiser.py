@@ -10,7 +10,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.incontext._model import random_transformer
-from equipoise.incontext._step import make_optimiser
+from equipoise.incontext._optimiser import make_optimiser
 
 
 def _models():

@@ -144,8 +144,8 @@ def shapes(**changes):
     ("change", "changed"),
     [
         ({"layers": 5}, {"layers": 5, "norms": 10}),
-        ({"heads": 8}, {"heads": 8, "head_groups": 8}),
-        ({"head_groups": 1}, {"head_groups": 1}),
+        ({"heads": 8}, {"heads": 8}),
+        ({"head_groups": None}, {"head_groups": 4}),
         ({"width": 32}, {"width": 32}),
         ({"hidden": 48}, {"hidden": 48}),
         ({"layer_norm": False}, {"norms": 0}),
@@ -163,6 +163,7 @@ def test_a_hyper_parameter_changes_what_it_names(change, changed):
 def test_the_paper_has_its_size():
     assert shapes() == {**shapes(), "layers": 2, "heads": 4, "width": 64, "hidden": 256}
     config = incontext.Config.paper()
+    assert config.head_groups is None
     assert (config.loss, config.tokens, config.training_games) == ("expert", "vocabulary", 5)
     assert config.learning_rate == 1e-3
 

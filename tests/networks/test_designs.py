@@ -1,6 +1,7 @@
 """Tolls and capacities, and derivatives of the equilibrium against finite differences."""
 
 import time
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from network_samples import PUBLISHED, city, published, two_roads
 
 import equipoise as eq
+from equipoise.networks import _design
 
 TIGHT = {"tolerance": 1e-13}
 
@@ -250,6 +252,62 @@ class TestCapacities:
             eq.networks.best_capacities(game, 1.0, prices=[1.0, 1.0, 1.0])
         with pytest.raises(ValueError, match="budget"):
             eq.networks.best_capacities(game, -1.0)
+
+
+class Stopped:
+    """Press Ctrl-C at the k-th call."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def __call__(self, *_):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("search", ["tolls", "capacities"])
+def test_ctrl_c_keeps_the_best_design_so_far(search):
+    game = city(rows=4, columns=4, zones=6, trips=4000.0)
+    if search == "tolls":
+        design = eq.networks.best_tolls(game, 3, progress=Stopped(6))
+    else:
+        design = eq.networks.best_capacities(game, 500.0, progress=Stopped(6))
+    assert design.ended == "interrupted"
+    assert design.solution.status.ok
+    assert design.lower_bound <= design.total_cost <= design.before
+
+
+def test_ctrl_c_within_an_assignment_ends_the_whole_search():
+    stop = Stopped(0)
+
+    def cost(flows):
+        stop()
+        return np.array([1.0, 1.5, 2.0]) + flows**2
+
+    game = eq.NetworkGame(
+        [0, 0, 0], [1, 1, 1], [0], [1], [3.0], cost=cost, derivative=lambda v: 2 * v
+    )
+    assert eq.networks.best_tolls(game, 2).ended == "solved"
+    calls = -stop.left
+    stop.left = calls // 2
+    design = eq.networks.best_tolls(game, 2)
+    assert design.ended == "interrupted"
+    assert -stop.left < calls // 4  # what is left is certified, and no more is searched
+
+
+def test_a_search_that_runs_out_of_time_says_so():
+    design = eq.networks.best_tolls(city(rows=4, columns=4, zones=6, trips=4000.0), time_limit=0.0)
+    assert design.ended == "out of time"
+
+
+@pytest.mark.parametrize("function", ["price_of_anarchy", "first_best_tolls"])
+def test_ctrl_c_is_not_swallowed_by_the_first_of_several_assignments(function, monkeypatch):
+    game, whole = eq.games.load("grid-city"), eq.networks.solve_network
+    stopped = partial(whole, progress=Stopped(3))
+    monkeypatch.setattr(_design, "solve_network", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(eq.networks, function)(game)
 
 
 def test_a_toll_that_only_works_above_a_threshold():

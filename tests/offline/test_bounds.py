@@ -62,7 +62,7 @@ def test_a_mixture_lists_its_draws_and_says_so(tmp_path, monkeypatch):
     advice = eq.offline.learn(log_of(lane, 853, 2), run=tmp_path, **QUICK)
     assert advice.status.name is Outcome.LEARNED
     assert len(advice.policy) == 100
-    assert "if one joint draw selects one of the 100 policies" in advice.status.message
+    assert "a coordinator draws one of the 100 policies" in advice.status.message
     with open(tmp_path / "policy.csv") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0])[:3] == ["draw", "weight", "agent"]
@@ -107,7 +107,7 @@ def test_actions_that_were_hardly_tried_are_unknown_and_not_advised(seed):
     assert np.isnan(advice.stats["deviations"]["gain"][:2, 2]).all()
     if advice.status.name is Outcome.LEARNED:
         assert (advice.policy.policies[:, 0, :2, 2] == 0).all()
-        assert "not counting 2 deviations" in advice.status.message
+        assert "Not counted: 2 deviations" in advice.status.message
 
 
 @pytest.mark.parametrize(("seed", "share"), [(880, 0.1), (881, 0.3)])

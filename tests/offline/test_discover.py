@@ -258,3 +258,37 @@ def test_contexts_that_are_seen_once_are_refused_at_once(monkeypatch):
     assert found.bound == np.inf
     monkeypatch.undo()
     assert eq.offline.learn(log.pooled(), **QUICK).status.name is Outcome.LEARNED
+
+
+@pytest.mark.parametrize("rank", ["auto", 3])
+def test_all_neighbours_are_used_where_a_test_of_pairs_misses_some(rank):
+    family = eq.games.families.interaction_rank(6, 2, rank=3, scale=0.45)
+    game = family.sample(key=7002)
+    log = eq.offline.collect(game, "uniform", samples=3000, key=7003)
+    advice = eq.offline.learn(log, rank=rank, neighbours="screen", **QUICK)
+    assert advice.status.name is Outcome.LEARNED, advice.status.message
+    assert advice.structure.chosen == "3 dense"
+    assert advice.structure.neighbours[0] == [1, 2, 3, 4, 5]
+    assert eq.certify(game, advice.policy).max_gain < min(0.1, advice.bound)
+    # Neighbours that the caller lists are kept, and refused if they are too few.
+    few = [[(i + 1) % 6] for i in range(6)]
+    refused = eq.offline.learn(log, neighbours=few, **QUICK)
+    assert refused.status.name is Outcome.REFUSED
+
+
+def test_agents_who_are_absent_in_turn_are_told_apart_from_correlated_actions():
+    game = eq.games.families.polymatrix(4, 2, scale=0.3).sample(key=20)
+    log = eq.offline.collect(game, "uniform", samples=1200, key=21)
+    away = np.zeros((1200, 4), bool)
+    away[:500, 3] = away[800:, 0] = True  # one opens late, another closes early
+    given = {"states": away, "next_states": np.zeros_like(away), "states_count": 2}
+    names = {"states": ("present", "absent"), "players": ("Ann", "Bob", "Cyd", "Dee")}
+    rewards, actions = np.where(away, 0.0, log.rewards), np.where(away, 0, log.actions)
+    found = eq.offline.discover(eq.offline.Log(None, actions, rewards, labels=names, **given))
+    assert "absent at the same times or at opposite times (Ann and Dee)" in found.refusal
+    assert "actions are correlated" not in found.refusal
+    assert not found.dependence
+    # The same absences, but actions of two agents go together while both are present.
+    actions = np.where(away, 0, np.where(np.arange(4) == 2, log.actions[:, 1:2], log.actions))
+    found = eq.offline.discover(eq.offline.Log(None, actions, rewards, labels=names, **given))
+    assert "actions are correlated (Bob and Cyd)" in found.refusal

@@ -252,7 +252,7 @@ def test_numeric_contexts_are_named_where_the_bound_is_told(tmp_path):
         assert eq.offline.Log.read(tmp_path / f"log.{suffix}").numeric_contexts == ("heat",)
     advice = eq.offline.learn(log, iterations=30)
     assert advice.status.name == "learned"
-    told = "by leaving the advice by anything that does not depend on heat"
+    told = "Not counted: deviations that depend on heat"
     assert told in advice.status.message
     plain = eq.offline.Log(None, log.actions, log.rewards)
     assert "depend on" not in eq.offline.learn(plain, iterations=30).status.message
@@ -301,7 +301,7 @@ def test_rewards_may_be_written_as_money(tmp_path, mark, written):
     np.testing.assert_allclose(log.rewards, expected.rewards)
     assert log.labels == expected.labels
     columns["profit"] = np.array(["1,23,4"] * 240)
-    with pytest.raises(InputError, match="words such as '1,23,4'"):
+    with pytest.raises(InputError, match="found '1,23,4' in row 0"):
         eq.offline.Log.read(Frame(**columns), **LONG)
 
 
@@ -338,6 +338,47 @@ def test_long_tables_are_not_read_in_parts(name):
         eq.offline.Log.read_chunks(name, **LONG)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "note"),
+    [("utf-8", ""), ("utf-8-sig", ""), ("cp1252", "read as Windows-1252"), ("utf-16", "UTF-16")],
+)
+def test_tables_are_read_in_the_encodings_of_spreadsheets(tmp_path, encoding, note):
+    lines = (
+        "week;shop;price;profit",
+        "1;Caf\u00e9 No\u00ebl;low;1,5 \u20ac",
+        "1;Bo;high;2,5 \u20ac",
+    )
+    text = "".join(f"{line};;\n" for line in lines)
+    (tmp_path / "sales.csv").write_bytes(text.encode(encoding))
+    log = eq.offline.Log.read(tmp_path / "sales.csv", **LONG)
+    assert log.labels.players == ("Bo", "Caf\u00e9 No\u00ebl")
+    assert log.rewards.tolist() == [[2.5, 1.5]]
+    assert note in log.notes[0]
+    assert log.notes[2].endswith("columns left alone: none")
+    (tmp_path / "sales.csv").write_bytes(b"PK\x03\x04\0\0" + text.encode())
+    with pytest.raises(InputError, match="found a binary file; save it as CSV"):
+        eq.offline.Log.read(tmp_path / "sales.csv", **LONG)
+
+
+def test_a_row_of_totals_is_left_out_with_its_time():
+    columns = frame(np.random.default_rng(5))
+    columns["price"] = np.array(["low", "high"])[np.arange(240) % 2]
+    more = {"week": "Total", "shop": "", "price": "", "profit": "99999"}
+    columns = {n: np.array([*map(str, columns[n]), more[n]], object) for n in more}
+    log = eq.offline.Log.read(Frame(**columns), **LONG)
+    assert log.samples == 60
+    assert "1 rows without agent or time were left out" in log.notes[0]
+
+
+def test_frames_without_arrays_are_refused_by_name():
+    class LazyFrame(Frame):
+        def __getitem__(self, name):
+            raise TypeError("not subscriptable")
+
+    with pytest.raises(InputError, match="found LazyFrame; collect or compute it first"):
+        eq.offline.Log.read(LazyFrame(**frame(np.random.default_rng(6))), **LONG)
+
+
 def test_rewards_whose_squares_overflow_are_refused():
     with pytest.raises(ValueError, match=r"rewards: expected numbers up to 1e\+100 for agent 1"):
         eq.offline.Log(None, [[0, 1], [1, 0]], [[1.0, 1e200], [0.0, 1.0]])
@@ -349,7 +390,8 @@ def test_rewards_whose_squares_overflow_are_refused():
         ({}, {}, "action", "pass bins"),
         ({}, {"bins": 1}, "bins", "from 2 to 100"),
         ({}, {"bins": [3, 2]}, "bins", "ascending"),
-        ({"profit": np.array(["much"] * 240)}, {"bins": 2}, "reward", "'much'"),
+        ({"profit": np.array(["$1,234"] * 9 + ["much"] * 231)}, {}, "reward", "'much' in row 9"),
+        ({"profit": np.array([1.0] * 7 + [np.inf] * 233)}, {}, "reward", "inf in row 7"),
         ({}, {"agent": "store"}, "agent", "week, shop"),
         ({}, {"reward": None}, "reward", "name of a column"),
         ({"week": np.zeros(240)}, {"bins": 2}, "time", "another row of"),

@@ -66,7 +66,7 @@ def test_what_is_learned_holds_in_the_game(game, log, advice):
     true = eq.certify(game, advice.policy)
     assert low <= true.max_gain <= high == advice.bound
     assert (true.gains <= stats["gains_at_most"]).all()
-    assert f"nobody gains more than {advice.bound:.3g}" in advice.status.message
+    assert f"no agent gains more than {advice.bound:.3g}" in advice.status.message
     low, high = stats["own_interval"]
     own = eq.certify(game, eq.offline.estimate_behaviour(log)).max_gain
     assert low <= own <= high

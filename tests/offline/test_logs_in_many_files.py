@@ -43,6 +43,17 @@ def test_a_fit_of_many_files_is_that_of_one_log(log, pattern, engine):
     np.testing.assert_allclose(found.noise, whole.noise, rtol=1e-12)
 
 
+@pytest.mark.parametrize("rule", ["screen", 1])
+def test_neighbours_are_found_in_the_rows_of_many_files(log, pattern, rule):
+    """The first file has 100 rows of 2,000, too few to find them."""
+    found, whole = (eq.offline.fit(x, rank=2, neighbours=rule) for x in (LogFiles(pattern), log))
+    assert found.neighbours == whole.neighbours
+    for order, tables in whole.game.interactions.tables.items():
+        np.testing.assert_allclose(found.game.interactions.tables[order], tables, atol=1e-12)
+    once = (piece for piece in LogFiles(pattern, rows=300))
+    assert eq.offline.fit(once, rank=2, neighbours=rule).neighbours == whole.neighbours
+
+
 @pytest.mark.parametrize("engine", [None, Local(workers=2)])
 def test_the_same_rows_are_selected_everywhere(log, pattern, monkeypatch, engine):
     monkeypatch.setattr(_pieces, "ROWS", 150)
@@ -90,3 +101,23 @@ def test_wrong_files_are_refused(tmp_path, log):
     log.take(slice(10)).write(tmp_path / "a.parquet")
     with pytest.raises(InputError, match="one of local, ray, slurm"):
         LogFiles([tmp_path / "a.parquet"], on="cloud")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path, log):
+    for i in range(3):
+        log.take(slice(100)).write(tmp_path / f"{i}.parquet")
+    whole = (tmp_path / "1.parquet").read_bytes()
+    for content in (b"", b"garbage", b"PAR1" + bytes(40) + b"PAR1", whole[: len(whole) // 2]):
+        (tmp_path / "1.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match=r"1\.parquet: expected a Parquet file") as refused:
+            LogFiles(tmp_path / "*.parquet")
+        assert "\n" not in str(refused.value)
+
+
+def test_a_file_with_other_agents_is_named(tmp_path, log):
+    more = eq.games.families.polymatrix(agents=5, actions=3).sample(key=0)
+    log.write(tmp_path / "0.parquet")
+    eq.offline.collect(more, "uniform", samples=50, key=0).write(tmp_path / "1.parquet")
+    files = LogFiles(tmp_path / "*.parquet")
+    with pytest.raises(InputError, match=r"same number of agents, found .*1\.parquet"):
+        eq.offline.fit(files, rank=2)

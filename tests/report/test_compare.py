@@ -373,3 +373,26 @@ def test_the_page_of_a_solution_begins_with_the_answer(name, answer):
     assert "statussolved" in text
     assert "nobody gains more than" in text
     assert answer in text
+
+
+def test_the_page_of_a_batch_begins_with_its_gains():
+    record = Record("self-play", {}, {"status": "learned: well"}, solution=solution(np.eye(3, 2)))
+    html = eq.report.page_of(record).html()
+    first = re.findall(r"<h2[^>]*>(.*?)</h2>(.*?)(?=<h2)", html, re.DOTALL)[0]
+    assert first[0] == "Answer"
+    text = re.sub(r"<[^>]*>|\n", "", first[1])
+    assert text == "statuslearnedlargest gain, mean of 3 games0.6667nobody gains more than1"
+
+
+def test_a_figure_has_as_many_curves_as_readers_can_tell_apart(tmp_path):
+    folders = [make_run(tmp_path / f"run{k}", step=0.1 + k) for k in range(9)]
+    page = parse(page_of(*folders).html())
+    assert sum(tag == "svg" for tag, _ in page.elements) == 2
+
+
+def test_links_of_a_map_tell_their_values(tmp_path):
+    game = eq.games.load("braess-network")
+    html = eq.report.page_of(eq.report.record_of(game, eq.solve(game))).html()
+    assert sorted(re.findall(r"<title>(.* to .*): .*</title>", html)) == [
+        "0 to 1", "0 to 2", "1 to 2", "1 to 3", "2 to 3",
+    ]  # fmt: skip

@@ -241,7 +241,9 @@ def test_records_without_digests_are_still_read(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
-@pytest.mark.parametrize("name", ["config.json", "record.json", "record.npz", "environment.json"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "record.json", "environment.json", "policy.json", "checkpoints/9.npz"]
+)
 @pytest.mark.parametrize("make", [os.symlink, None])
 def test_nothing_of_a_run_is_a_link_or_a_pipe(folder, tmp_path, name, make):
     """A link would be written through, and a pipe waited for."""
@@ -267,7 +269,7 @@ def test_checkpoints_behind_a_link_are_left_alone(folder, tmp_path):
     (data / "42.npz").write_bytes(b"mine")
     kept = sorted(data.iterdir())
     os.symlink(data, folder / "checkpoints")
-    with pytest.raises(ValueError, match=r"run/checkpoints: expected a folder of its own"):
+    with pytest.raises(ValueError, match=r"run/checkpoints: expected a file of its own"):
         Run.open(folder)
     assert sorted(data.iterdir()) == kept
 
@@ -293,3 +295,19 @@ def test_a_config_that_holds_itself_is_refused(tmp_path):
     config["config"] = config
     with pytest.raises(ValueError, match="config: expected plain data, found a container"):
         Run.create(tmp_path / "run", config)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="devices of POSIX")
+def test_metrics_and_records_behind_a_device_are_refused(tmp_path):
+    """They would take all memory, or never end."""
+    with Run.create(tmp_path / "run", {}) as run:
+        run.log(1, gap=0.5)
+        run.finish(Record("sums", {}, {"gap": 0.5}))
+    for name, read in (("metrics.jsonl", read_metrics), ("record.npz", Record.load)):
+        kept = (tmp_path / "run" / name).read_bytes()
+        (tmp_path / "run" / name).unlink()
+        (tmp_path / "run" / name).symlink_to("/dev/zero")
+        with pytest.raises(ValueError, match=rf"{name}: expected a file"):
+            read(tmp_path / "run")
+        (tmp_path / "run" / name).unlink()
+        (tmp_path / "run" / name).write_bytes(kept)

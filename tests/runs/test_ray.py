@@ -94,6 +94,23 @@ def test_an_address_where_nobody_answers_is_refused():
     _check_answers("auto", "127.0.0.1")
 
 
+@pytest.mark.parametrize("address", ["nonsense", "", "ray://"])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(InputError, match=r"such as 10\.0\.0\.1:6379"), Ray(address).connected():
+        pass
+
+
+def test_tasks_that_could_never_start_are_refused():
+    engine = Ray(cpus=3, gpus=1)
+    with pytest.raises(InputError, match="cpus: expected at most 2"):
+        engine._check_room({"CPU": 2.0})
+    with pytest.raises(InputError, match="gpus: expected at most 0"):
+        engine._check_room({"CPU": 4.0})
+    for wrong in ({"cpus": 0}, {"cpus": -2}, {"gpus": -1}, {"gpus": float("nan")}):
+        with pytest.raises(InputError, match=f"{next(iter(wrong))}: expected a number"):
+            Ray(**wrong)
+
+
 @pytest.mark.soak
 def test_a_sweep_on_ray_writes_the_bytes_of_one_on_this_machine(engine, tmp_path):
     games = {"game": ["oneill", "kuhn-poker"]}

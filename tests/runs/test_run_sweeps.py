@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from equipoise.cli import main
 from equipoise.core import InputError
-from equipoise.runs import Record, _commands, _slurm, read_sweep, sweep
+from equipoise.runs import Record, _commands, _slurm, _sweep, read_sweep, sweep
 from equipoise.runs._folder import FolderLock
 from equipoise.runs._sweep import _Task, named_settings
 from equipoise.runs.engines import Local, Slurm, engine_of, run_command
@@ -51,7 +52,7 @@ def test_a_grid_becomes_run_folders_and_one_page(on_this_machine):
 def test_what_has_finished_is_not_done_again_and_a_sweep_may_grow(on_this_machine, monkeypatch):
     folder, seen = on_this_machine.folder, []
     monkeypatch.setattr(
-        "equipoise.runs._sweep.run_command", lambda words, _: seen.append(words) or (1, "")
+        "equipoise.runs._sweep.run_command", lambda words, *_: seen.append(words) or (1, "")
     )
     settings = [{"game": "oneill"}, {"game": "colonel-blotto"}]
     found = sweep(folder, "solve", settings, workers=1, page=False)
@@ -133,6 +134,22 @@ def test_the_script_for_slurm_is_an_array_that_requeues(tmp_path, monkeypatch):
         assert f"#SBATCH {line}\n" in script
 
 
+def test_an_error_leaves_no_job_in_the_queue(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    fake_slurm(tmp_path, run=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    looks = iter([False])
+
+    def stop():
+        if next(looks, None) is None:
+            raise OSError("no space left")
+        return False
+
+    with pytest.raises(OSError, match="no space left"):
+        list(Slurm(tmp_path / "jobs").map(str, [1, 2], stop=stop))
+    assert (tmp_path / "cancelled").exists()
+
+
 @pytest.mark.soak
 def test_the_script_for_slurm_runs_the_same_sweep(on_this_machine, tmp_path, monkeypatch):
     """The script that submitit writes, under commands that stand in for Slurm's."""
@@ -153,6 +170,69 @@ def test_a_killed_command_is_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr("equipoise.runs._sweep.run_command", lambda *_: (-9, "no memory"))
     found = sweep(tmp_path, "solve", {"game": ["matching-pennies"]}, page=False)
     assert found.states["game=matching-pennies"] == "failed: killed by signal 9 4 times; no memory"
+
+
+def test_very_many_settings_take_few_writes_and_a_short_command(tmp_path, monkeypatch):
+    """The list of states is as long as the sweep, and a command line has a limit."""
+    commands, writes = [], []
+
+    def run(words, *_):
+        commands.append(words)
+        if words[0] == "solve":
+            Path(words[-1]).mkdir()
+            (Path(words[-1]) / "config.json").touch()
+        return 0, ""
+
+    def write(path, text):
+        writes.append(Path(path).name)
+        path.write_text(text)
+
+    monkeypatch.setattr("equipoise.runs._sweep.run_command", run)
+    monkeypatch.setattr("equipoise.runs._sweep.write_text", write)
+    monkeypatch.setattr("equipoise.runs._sweep._SAVED", 1e9)
+    found = sweep(tmp_path, "solve", {"tolerance": list(range(300))}, options={"game": "oneill"})
+    assert found.done
+    assert writes.count("states.json") <= 2
+    assert len(json.loads((tmp_path / "states.json").read_text())) == 300
+    assert commands[-1][:2] == ["report", "--config"]
+    assert len(commands[-1]) == 3
+    asked = tomllib.loads(Path(commands[-1][2]).read_text())
+    assert asked["runs"] == [str(tmp_path / name) for name in found.states]
+
+
+def test_states_survive_an_error(tmp_path):
+    class Failing:
+        def map(self, task, inputs, **_):
+            yield 0, "finished"
+            yield 1, "finished"
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        sweep(tmp_path, "solve", {"game": ["oneill", "chicken", "kuhn-poker"]}, on=Failing())
+    states = json.loads((tmp_path / "states.json").read_text())
+    assert list(states.values()) == ["finished", "finished", "stopped"]
+
+
+@pytest.mark.parametrize(("here", "used"), [(None, "1"), ("3", "3")])
+def test_commands_use_as_many_threads_on_every_engine(tmp_path, monkeypatch, here, used):
+    """The number of threads of BLAS changes the last bits; Ray sets one for each of its workers."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    if here:
+        monkeypatch.setenv("OMP_NUM_THREADS", here)
+    code = f"import os, sys; sys.exit(' '.join(os.environ[n] for n in {names}))"
+    monkeypatch.setattr(_commands, "_START", code)
+
+    class Elsewhere:
+        def map(self, task, inputs, **_):
+            monkeypatch.setenv("OMP_NUM_THREADS", "7")  # as an engine may do for its workers
+            yield 0, task(inputs[0])
+
+    found, whole = [], _sweep.run_command
+    monkeypatch.setattr(_sweep, "run_command", lambda *a: found.append(whole(*a)) or found[-1])
+    sweep(tmp_path, "solve", {"game": ["oneill"]}, on=Elsewhere(), page=False)
+    assert found == [(1, f"{used} {used}")]
 
 
 def test_a_stop_ends_what_waits_for_a_folder_in_use(tmp_path):
@@ -272,6 +352,8 @@ def test_slurm_without_slurm_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="which has the command srun"):
         list(Slurm(tmp_path).map(str, [1]))
+    with pytest.raises(InputError, match="cluster: expected slurm or local, found 'moon'"):
+        Slurm(tmp_path, cluster="moon")
     with pytest.raises(InputError, match="parameters of submitit's executor"):
         list(Slurm(tmp_path, cluster="local", parameters={"nope": 1}).map(str, [1]))
 
@@ -304,6 +386,7 @@ def test_ctrl_c_stops_a_sweep_that_then_goes_on(tmp_path):
         ([{"seed": 1, "games": 2}, {"games": 2, "seed": 1}], {}, "games=2,seed=1 twice"),
         ({"seed": [1]}, {"seed": 2}, "options that no setting has"),
         ({"run": ["x"]}, {}, "'run'"),
+        ({name: range(10_000) for name in "abc"}, {}, "at most 1,000,000 combinations"),
     ],
 )
 def test_wrong_settings_are_refused(settings, options, said):
@@ -397,3 +480,13 @@ def test_settings_in_another_encoding_are_other_settings(tmp_path):
     (tmp_path / "settings").mkdir()
     (tmp_path / "settings" / "game=oneill.toml").write_bytes(b"\xff\xfe")
     assert sweep(tmp_path, "solve", {"game": ["oneill"]}, page=False).done
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("name", ["states.json", "settings"])
+def test_a_sweep_writes_through_no_link(tmp_path, name):
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(ValueError, match=f"games/{name}: expected a file of its own"):
+        sweep(tmp_path / "games", "solve", {"game": ["oneill"]}, page=False)
+    assert not (tmp_path / "victim").exists()

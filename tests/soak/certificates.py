@@ -35,6 +35,7 @@ FUNCTIONS: dict[str, tuple[Callable[[np.random.Generator, bool], Case], int]] = 
     "continuous-with-states": (functions.polynomial_steps, 20),
     "continuous-function": (functions.function, 100),
     "network": (networks.flows, 5),
+    "network, link flows": (networks.link_flows, 5),
     "network-of-drivers": (networks.drivers, 20),
 }
 KINDS = TABLES | {kind: make for kind, (make, _) in FUNCTIONS.items()}

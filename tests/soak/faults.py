@@ -160,6 +160,24 @@ FAULTS: list[Fault] = [
         "error = 0.0 * (error + 3.0",
         f"{_EXACTLY}[network]",
     ),
+    Fault(  # what the paths of link flows use beyond them is free
+        "src/equipoise/certificates/_networks.py",
+        "missed = math.fsum((over * crowded).ravel())",
+        "missed = 0.0",
+        "tests/networks/test_certified_flows.py",
+    ),
+    Fault(  # costs that do not depend on the flow count as unknown
+        "src/equipoise/games/_network.py",
+        "np.where((v > 0.0) & self._grows, lost, 0.0)",
+        "np.where(v > 0.0, lost, 0.0)",
+        f"{_EXACTLY}[network]",
+    ),
+    Fault(  # rewards met with a probability below 1e-308 are forgotten
+        "src/equipoise/certificates/_markov.py",
+        "np.maximum(np.abs(table.scaled), least)",
+        "np.abs(table.scaled)",
+        "tests/certificates/test_certificates_exactly.py",
+    ),
     Fault(  # travellers who are missing are left out
         "src/equipoise/certificates/_networks.py",
         "return amounts * (game.demand / carried)[pairs]",
@@ -167,8 +185,8 @@ FAULTS: list[Fault] = [
         f"{_EXACTLY}[network]",
     ),
     Fault(  # links of a run folder are written through
-        "src/equipoise/runs/_run.py",
-        "if file.is_symlink() or (file.exists() and not file.is_file()):",
+        "src/equipoise/runs/_folder.py",
+        "if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):",
         "if False:",
         "tests/runs/test_damaged_folders.py",
     ),

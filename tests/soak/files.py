@@ -116,6 +116,34 @@ def _read_network(path: Path) -> eq.NetworkGame:
     return eq.games.read_tntp(path.parent / "net.tntp", path.parent / "trips.tntp")
 
 
+def _flow_policy(folder: Path) -> Path:
+    path = folder / "flows.npz"
+    eq.write_policy(path, eq.solve(eq.games.load("braess-network")).policy)
+    return path
+
+
+def _read_paths(path: Path) -> None:
+    policy: Any = eq.read_policy(path)
+    if isinstance(policy, eq.FlowPolicy):
+        policy.check_paths(eq.games.load("braess-network"))
+
+
+def _advice(folder: Path) -> Path:
+    game = eq.games.families.polymatrix(agents=3, actions=2, contexts=2).sample(key=0)
+    log = eq.offline.collect(game, "uniform", samples=400, key=0)
+    eq.write_policy(folder / "advice.npz", eq.offline.learn(log).policy)
+    return folder / "advice.npz"
+
+
+def _crowd(folder: Path) -> Path:
+    eq.write_policy(folder / "crowd.json", eq.solve(eq.games.load("two-roads")).policy)
+    return folder / "crowd.json"
+
+
+def _fit_files(path: Path) -> None:
+    eq.offline.fit(eq.offline.LogFiles([path]), rank=1)
+
+
 def _joint(folder: Path) -> Path:
     game = eq.games.load("battle-of-the-sexes")
     eq.write_policy(folder / "joint.json", eq.solve(game, concept="ce").policy)
@@ -145,9 +173,9 @@ def _open_checkpoint(path: Path) -> None:
         run.restore({"mean": np.zeros(3), "rounds": 0})
 
 
-def _players(name: str) -> Callable[[Path], Path]:
+def _players(name: str, **parameters: Any) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
-        family = eq.games.families.uniform(actions=2)
+        family = eq.games.families.uniform(actions=2, **parameters)
         config = eq.incontext.Config(rounds=4, layers=1, heads=1, width=8, hidden=8)
         players = eq.incontext.initial_players(family, config, key=0)
         eq.incontext.save(players, folder / "players", config, family)
@@ -210,7 +238,12 @@ READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "continuous game .npz": (_game("stamina-continuous", ".npz", agents=3), eq.games.read),
     "policy .json": (_policy(".json"), eq.read_policy),
     "policy .npz": (_policy(".npz"), eq.read_policy),
+    "network game .npz": (_game("braess-network", ".npz"), eq.games.read),
+    "flow policy .npz": (_flow_policy, _read_paths),
+    "mixture .npz": (_advice, eq.read_policy),
+    "crowd policy .json": (_crowd, eq.read_policy),
     "log .npz": (_log(".npz"), eq.offline.Log.read),
+    "log in files": (_log(".parquet"), _fit_files),
     "log .parquet": (_log(".parquet"), eq.offline.Log.read),
     "log .csv": (_text("sales.csv", _SALES), _read_sales),
     "joint policy .json": (_joint, eq.read_policy),
@@ -232,6 +265,10 @@ READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
         lambda path: eq.incontext.load(path.parent),
     ),
     "players.json": (_players("players.json"), lambda path: eq.incontext.load(path.parent)),
+    "Markov players.json": (
+        _players("players.json", states=2, discount=0.9),
+        lambda path: eq.incontext.load(path.parent),
+    ),
     "critics .safetensors": (_deep("critics.safetensors"), lambda path: Critics.load(path.parent)),
     "critics.json": (_deep("critics.json"), lambda path: Critics.load(path.parent)),
     "actors.json": (_deep("actors.json"), lambda path: Actors.load(path.parent)),

@@ -9,6 +9,8 @@ from soak.exact import Case, exact, scale
 
 #: How many travel: sizes of flows, which units of cost do not change.
 _AMOUNTS = (1e-100, 1e-12, 1.0, 1.0, 1e3, 1e12, 1e100)
+#: Widest bracket of flows, as a share of their cost.
+_NARROW = Fraction(1, 10**9)
 
 
 class _City:
@@ -92,7 +94,32 @@ def flows(rng: np.random.Generator, awkward: bool) -> Case:
         own = costs[city.classes[k]]
         dear = max(own[path].sum() for j, path in zip(pairs, paths, strict=True) if j == k)
         truth.append(dear - min(own[path].sum() for path in choices))
-    return Case(certificate.gains, certificate.upper, truth, certificate.exact)
+    widest = max(costs[:, path].sum(1).max() for path in paths) * _NARROW
+    return Case(certificate.gains, certificate.upper, truth, certificate.exact, widest)
+
+
+def link_flows(rng: np.random.Generator, awkward: bool) -> Case:
+    """Flows on links, of which only the mean gain of all travellers is known."""
+    city = _City(rng, awkward, atomic=False)
+    flows = np.zeros((len(city.game.values_of_time), city.game.links))
+    for k, choices in enumerate(city.choices):
+        shares = rng.dirichlet(np.full(len(choices), rng.choice([0.1, 1.0])))
+        for share, path in zip(shares, choices, strict=True):
+            flows[city.classes[k], path] += share * city.demand[k]
+    if awkward:  # some travellers are missing, as far as that is let pass
+        flows *= 1.0 + rng.uniform(-1e-7, 1e-7)
+    concept = str(rng.choice(["nash", "optimum"]))
+    certificate = eq.certify(city.game, flows, concept=concept)
+    costs, demand = city.costs(exact(flows).sum(0), concept == "optimum"), exact(city.demand)
+    total = sum((own * cost).sum() for own, cost in zip(exact(flows), costs, strict=False))
+    least = [
+        min(costs[m][path].sum() for path in choices)
+        for m, choices in zip(city.classes, city.choices, strict=True)
+    ]
+    truth = [(total - demand @ np.array(least)) / demand.sum()]
+    widest = abs(truth[0]) / 10**6 + total / demand.sum() * _NARROW
+    widest = widest if certificate.exact else None
+    return Case(certificate.gains, certificate.upper, truth, certificate.exact, widest)
 
 
 def drivers(rng: np.random.Generator, awkward: bool) -> Case:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from support import peer
 
+import equipoise as eq
 from equipoise.core.kernels import lemke_howson as pivots_of
+from equipoise.solvers import _bimatrix
 from equipoise.solvers._bimatrix import as_zero_sum, extreme_equilibria, nash
 
 #: 75 equilibria (von Stengel, 1999); the column player's payoffs by column, then row.
@@ -150,3 +152,17 @@ class TestZeroSum:
         assert same is not None
         assert same.min(1).argmax() == 1  # rows: the second
         assert same.max(0).argmin() == 0  # columns: the first
+
+
+def test_ctrl_c_keeps_the_equilibria_that_were_found(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_bimatrix, "_exchange", stop)
+    game = eq.games.load("battle-of-the-sexes")
+    found = eq.equilibria(game)
+    assert found.status.name == "interrupted"
+    assert len(found) == 2  # the pure ones
+    best = eq.solve(game, objective="egalitarian")
+    assert best.status.ok
+    assert "a better one for the objective may exist" in best.status.message

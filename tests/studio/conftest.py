@@ -43,9 +43,9 @@ def import_everything():
     )
 
 
-@pytest.fixture(scope="module")
-def studio(tmp_path_factory):
-    """A running studio for an empty folder."""
+@contextlib.contextmanager
+def serving(folder, port):
+    """A studio that is served in a thread."""
     peer("uvicorn")
     import_everything()
     started, found = threading.Event(), {}
@@ -54,16 +54,29 @@ def studio(tmp_path_factory):
         found.update(studio=studio, end=end)
         started.set()
 
-    folder = tmp_path_factory.mktemp("studio")
-    options = {"browser": False, "ready": ready}
+    options = {"port": port, "browser": False, "ready": ready}
     thread = threading.Thread(target=serve, args=(folder,), kwargs=options, daemon=True)
-    with contextlib.chdir(folder):  # commands then name files as most users see them
-        thread.start()
-        assert started.wait(60)
-        yield found["studio"]
+    thread.start()
+    assert started.wait(60)
+    yield found["studio"]
     found["end"]()
     thread.join(60)
     assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory):
+    """A running studio for an empty folder."""
+    folder = tmp_path_factory.mktemp("studio")
+    # Commands then name files as most users see them.
+    with contextlib.chdir(folder), serving(folder, 0) as found:
+        yield found
+
+
+@pytest.fixture
+def again():
+    """Serve another studio, which ends before the test does."""
+    return serving
 
 
 @pytest.fixture(scope="module")

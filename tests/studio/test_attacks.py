@@ -9,6 +9,7 @@ import time
 import pytest
 
 from equipoise.studio import Folder, Studio
+from equipoise.studio._server import _listen
 
 
 def ask(studio, method="GET", path="/", body=None, host=None, **headers):
@@ -199,3 +200,12 @@ def test_what_a_browser_is_started_with_opens_the_studio_once(studio):
 
 def test_tokens_differ(tmp_path):
     assert Studio(tmp_path, port=1).token != Studio(tmp_path, port=1).token
+
+
+def test_two_studios_have_two_ports():
+    with _listen(None) as one, _listen(None) as other:
+        first, second = one.getsockname(), other.getsockname()
+        assert first != second
+        assert {first[0], second[0]} == {"127.0.0.1"}
+        with pytest.raises(ValueError, match="port: expected a free port"):
+            _listen(first[1])

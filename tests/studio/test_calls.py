@@ -17,7 +17,7 @@ from equipoise.cli import main
 from equipoise.core.plain import dumps
 from equipoise.report import RunFolder
 from equipoise.runs import Run
-from equipoise.studio import Studio, _city, _duel, _log, _matrix, _runs
+from equipoise.studio import Studio, _city, _duel, _games, _log, _matrix, _runs
 from equipoise.studio._jobs import MOST, Jobs
 
 
@@ -332,3 +332,44 @@ def test_jobs_report_stop_and_fail():
         assert len(jobs.listen()._queue) == len(jobs.jobs)
 
     asyncio.run(live())
+
+
+def test_a_log_with_an_endless_header_is_explained(place):
+    (place.folder.root / "x.csv").write_text("x" * 200_000)
+    found = _log.CALLS["open"](place, {"file": "x.csv"})
+    assert "x.csv: expected a header with names of columns" in found["problem"]
+
+
+def test_a_log_that_is_refused_is_explained(place):
+    """The command ends with a record, and the page shows why it contains no advice."""
+    rows = "".join(f"{t},{who},0,1\n" for t in range(50) for who in "xy")
+    (place.folder.root / "x.csv").write_text("t,who,a,r\n" + rows)
+    words = shlex.split("offline x.csv --agent who --time t --action a --reward r --run runs/one")
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(words) == 1
+    found = _log.CALLS["advice"](place, {"run": "runs/one"})
+    assert "every agent plays a single action" in found["status"]
+    assert not found["learned"]
+    assert found["agents"] == ["x", "y"]
+    dumps(found, "answer")
+
+
+def test_a_damaged_table_is_explained(place):
+    (place.folder.root / "x.parquet").write_bytes(b"PAR1 and nothing else")
+    found = _log.CALLS["open"](place, {"file": "x.parquet"})
+    assert "x.parquet" in found["problem"]
+    assert found["log"] is None
+
+
+@pytest.mark.parametrize(
+    ("names", "moves"), [(["heads", "tails"], "heads tails"), (["q", "Q"], "1 2")]
+)
+def test_the_command_of_a_duel_repeats_its_moves(place, names, moves):
+    given = {"cells": [["1", "-1"], ["-1", "1"]], "actions": [names, ["l", "r"]]}
+    played = _duel._Played(_games.game_of(place, given), "omd", "row", 3)
+    played.play(0)
+    played.play(1)
+    found = _duel._code(place, played.own, given, played, "any", "row", 3)["command"]
+    *_, last = found.split(" &&\n")
+    line = "equipoise duel any game.nfg --seat row --seed 3 --rounds 2"
+    assert last == f"printf '%s\\n' {moves} | {line}"

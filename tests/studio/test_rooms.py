@@ -1,6 +1,7 @@
 """Each room in a real browser: its main path, an error, a reload, dark and narrow windows."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,6 +70,30 @@ def test_matrix_correlated_equilibria_and_errors(visit):
     page.get_by_role("alert").filter(has_text="row 1, column 1: expected numbers").wait_for()
     colours = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert colours == "rgb(21, 23, 26)"
+
+
+def test_policies_are_dragged_next_to_a_correlated_equilibrium(visit):
+    page = visit("matrix:" + json.dumps({"game": {"name": "chicken"}, "concept": "ce"}))
+    fact(page, "NashConv").wait_for()  # of uniform policies
+    assert state(page)["policy"] == [[0.5, 0.5], [0.5, 0.5]]
+    box = page.locator("svg.dragged").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 30 / 360, box["y"] + box["height"] * 60 / 105)
+    page.wait_for_function("() => location.hash.includes('%5B%5B1%2C0%5D%2C%5B0.5%2C0.5%5D%5D')")
+
+
+def test_cells_are_typed_one_after_another(visit):
+    """Answers that arrive meanwhile neither move the focus nor replace what is being typed."""
+    page = visit("matrix")
+    page.get_by_role("heading", name="All equilibria (1)").wait_for()
+    page.get_by_label("Payoff in row 1, column 1", exact=True).focus()
+    for text in ("7", "12", "-3"):
+        page.keyboard.press("Control+a")
+        page.keyboard.type(text, delay=40)
+        page.keyboard.press("Tab")
+    fact(page, "Value to row").filter(has_text="-0.2727").wait_for()  # -3 / 11
+    assert page.evaluate("() => document.activeElement.ariaLabel") == "Name of row 2"
+    cells = page.locator(".cells td input").evaluate_all("(all) => all.map((one) => one.value)")
+    assert cells == ["7", "12", "-3", "1", "0", "-1", "-1", "1", "0"]
 
 
 def test_names_with_script_in_them_stay_text(visit):
@@ -155,7 +180,7 @@ def test_duel(visit, shoot):
         for name in ("rock", "rock", "paper"):
             before = len(state(page)["moves"])
             page.get_by_role("button", name=name).click()
-            page.get_by_text(f"All {before + 1} rounds").wait_for()
+            page.get_by_text(f"All rounds ({before + 1})").wait_for()
     shoot(page, "duel")
     page.get_by_label("Row", exact=True).select_option("omd")
     page.get_by_label("Column", exact=True).select_option("regret-matching")
@@ -238,6 +263,41 @@ def test_a_damaged_link_is_explained(visit):
         alert.filter(has_text=f"This link cannot be opened: {told}").wait_for()
     page.get_by_role("button", name="Reset this page").click()
     page.get_by_role("heading", name="Runs", exact=True).wait_for()
+
+
+def test_the_address_belongs_to_the_room_that_the_user_chose_last(visit):
+    page = visit("matrix")
+    fact(page, "NashConv").wait_for()
+    # The room saves its state after the click on another room, and before that one is shown.
+    page.evaluate(
+        """() => { location.hash = "runs"; const slider = document.querySelector(".work input");
+        slider.value = 1; slider.dispatchEvent(new Event("input", { bubbles: true })); }"""
+    )
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    page.get_by_role("link", name="Skip to the content").press("Enter")
+    assert page.evaluate("() => document.activeElement.id") == "main"
+    assert page.title() == "Runs · equipoise studio"
+
+
+def test_a_page_outlives_its_server(tmp_path, browser, again):
+    context = browser.new_context()
+    page = context.new_page()
+    with again(tmp_path, 0) as studio:
+        port = studio.port
+        page.goto(studio.link)
+        page.get_by_role("heading", name="All equilibria (1)").wait_for()
+    page.get_by_text("The studio has stopped").wait_for()
+    page.get_by_role("link", name="City", exact=True).click()
+    page.get_by_role("alert").filter(has_text="The studio does not respond").wait_for()
+    with again(tmp_path, port) as studio:
+        page.get_by_text("The studio was started anew").wait_for()
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("alert").filter(has_text="was started anew").wait_for()
+        context.new_page().goto(studio.link)
+        page.locator("#jobs").wait_for(state="hidden")
+        page.get_by_role("button", name="Try again").click()
+        fact(page, "Total travel cost").wait_for()
+        context.close()
 
 
 def test_links_on_pages_of_other_sites_open_the_studio(studio, browser, tmp_path):
@@ -333,6 +393,17 @@ def test_runs(runs, visit, shoot):
     page.reload()
     page.get_by_role("button", name="step-0.2", exact=True).wait_for()
     assert len(state(page)["runs"]) >= 3
+
+
+def test_a_damaged_run_does_not_hide_the_others(runs, studio, visit):
+    damaged = studio.folder.root / "kept/damaged"
+    with Run.start(damaged, {}):
+        pass
+    (damaged / "record.json").write_text("{")
+    page = visit("runs:" + json.dumps({"runs": ["kept/damaged", "kept/step-0.1"]}))
+    page.get_by_role("button", name="step-0.1", exact=True).wait_for()
+    page.get_by_role("cell", name="cannot be read").wait_for()
+    shutil.rmtree(damaged)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

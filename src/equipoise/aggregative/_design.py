@@ -17,7 +17,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import AggregativeGame
-from equipoise.runs import Record, Table
+from equipoise.runs import Record, Table, interruptible
 
 #: Largest number of parameters, and points along each in the first grid by that number.
 MOST, _ACROSS = 3, {1: 17, 2: 7, 3: 5}
@@ -44,7 +44,7 @@ class Design:
     outcome: float
     #: The certified equilibrium at the best parameters.
     solution: Solution
-    #: "solved" if that equilibrium meets its tolerance.
+    #: "solved" if that equilibrium meets its tolerance; "interrupted" if Ctrl-C ended the search.
     status: Status
     #: Every point tried: parameters, outcome, largest gain, and whether it met the tolerance.
     tried: tuple[tuple[dict[str, float], float, float, bool], ...]
@@ -121,18 +121,23 @@ def design(
 
     across = _ACROSS[len(names)]
     best, centre, width = (), (low + high) / 2, (high - low) / 2
-    for step in range(rounds + 1):
-        axes = np.linspace(-1.0, 1.0, across if step == 0 else 5)
-        shifts = product(axes, repeat=len(names))
-        grid = [np.clip(centre + width * np.array(shift), low, high) for shift in shifts]
-        for point in grid:
-            outcome(tuple(map(float, point)))
-        best = max(tried, key=score)
-        centre, width = np.array(best), width * (2.0 / across if step == 0 else _FINER)
+    with interruptible() as stop:
+        for step in range(rounds + 1):
+            axes = np.linspace(-1.0, 1.0, across if step == 0 else 5)
+            shifts = product(axes, repeat=len(names))
+            for shift in shifts:
+                outcome(tuple(map(float, np.clip(centre + width * np.array(shift), low, high))))
+                if stop:
+                    break
+            best = max(tried, key=score)
+            if stop:
+                break
+            centre, width = np.array(best), width * (2.0 / across if step == 0 else _FINER)
     worth, solution = tried[best]
     ok = solution.status.ok
     message = f"{len(tried)} games were solved; at the best point, {solution.status.message}"
-    status = Status(Outcome.SOLVED if ok else Outcome.INEXACT, message, np.asarray(ok))
+    name = Outcome.INTERRUPTED if stop else Outcome.SOLVED if ok else Outcome.INEXACT
+    status = Status(name, message, np.asarray(ok))
     told = tuple(
         (
             dict(zip(names, point, strict=True)),

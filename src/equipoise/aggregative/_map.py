@@ -21,6 +21,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import Solution
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
+from equipoise.runs import interruptible
 
 #: Default number of cells along each coordinate, by the number of coordinates.
 _CELLS = {1: 96, 2: 24, 3: 10}
@@ -219,9 +220,11 @@ class Compared:
     ('equilibrium 0', 0.0, 0.6)
     """
 
+    #: Name of the policy in the table.
     name: str
     #: (d,) the aggregate; None in a Markov game, where each step and state has its own.
     aggregate: np.ndarray | None
+    #: Largest gain of any agent.
     gain: float
     #: Value to the mean agent; in a Markov game, the mean over starting states.
     value: float
@@ -241,9 +244,11 @@ class Study:
     (True, 3, 4)
     """
 
+    #: The solution.
     solution: Solution
     #: All equilibria of the map; empty for Markov games and for games too large to map.
     equilibria: tuple[Equilibrium, ...]
+    #: The solution and the equilibria of the map, as rows of a table.
     comparison: tuple[Compared, ...]
 
 
@@ -251,7 +256,8 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     """Solve a game and compare the solution with its other equilibria.
 
     In normal form the comparison covers every equilibrium of the map. In a Markov game it covers
-    the solutions with the largest and the smallest welfare. `options` are passed to `solve`.
+    the solutions with the largest and the smallest welfare. `options` are passed to `solve`. After
+    Ctrl-C there is no comparison.
 
     **Example**
 
@@ -260,7 +266,10 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     >>> [(one.name, round(one.value, 3)) for one in found.comparison]
     [('this solution', 0.0), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
     """
-    solution = solve_aggregative(game, **options)
+    with interruptible() as stop:
+        solution = solve_aggregative(game, **options)
+    if stop:
+        return Study(solution, (), (_compared("this solution", solution),))
     if isinstance(game, AggregativeMarkovGame):
         told = {"objective": "welfare", "progress": options.get("progress")}
         best, worst = (solve_aggregative(game, **told, sense=sense) for sense in ("max", "min"))

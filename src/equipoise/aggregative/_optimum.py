@@ -32,8 +32,8 @@ def bound_welfare(
     """Upper bound on the welfare of every profile, and the number of cells evaluated.
 
     `offer` takes candidate shares of actions (types, actions) and returns the best welfare found so
-    far. The bound is at most `enough` above it unless the work runs out, of which `effort` is
-    the fraction that may be used, or the time of the whole search.
+    far. The search ends when the bound is at most `enough` above it, when the fraction
+    `effort` of the allowed work is done, or when the time of the whole search is over.
     """
     one = stage.influence.shape[0] * stage.influence.shape[1]
     most = effort * _WORK // (one * (1 + 4 * stage.dimensions * stage.sampled))

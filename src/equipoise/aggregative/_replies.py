@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
-from equipoise.aggregative._structure import has_potential, row_max
+from equipoise.aggregative._structure import Deadline, has_potential, row_max
 
 #: Smallest gain that counts, relative to the largest absolute reward: less may be rounding.
 ROUNDING = 1e-13
@@ -64,16 +64,17 @@ class Profile:
 
 
 class Replies:
-    """Moves of the agents of one stage, until a time on the clock of `time.perf_counter`."""
+    """Moves of the agents of one stage, until a deadline."""
 
     def __init__(
         self,
         stage: Stage,
-        until: float = np.inf,
+        deadline: Deadline | None = None,
         potential: bool | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
     ):
-        self.stage, self.until, self._potential = stage, until, potential
+        self.stage, self._potential = stage, potential
+        self.deadline = deadline or Deadline()
         self._progress, self._told = progress, time.perf_counter()
         self.plain = bool((stage.counts == 1).all())
         #: Number of tables of rewards evaluated so far, and its limit.
@@ -91,7 +92,7 @@ class Replies:
     @property
     def late(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
-        return self.evaluations >= self.most or time.perf_counter() >= self.until
+        return self.evaluations >= self.most or self.deadline.passed
 
     @property
     def work(self) -> int:
@@ -233,7 +234,7 @@ class Replies:
             own=None,
             slopes=None,
         )
-        sample = Replies(few, self.until)
+        sample = Replies(few, self.deadline)
         found = self.start(few.aggregate(sample.approach(plays[rows])))
         tables = [self.rewards(stage.aggregate(one)) for one in (plays, found)]
         regrets = [self._mean_regret(*one) for one in zip(tables, (plays, found), strict=True)]

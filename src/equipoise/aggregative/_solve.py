@@ -22,6 +22,7 @@ from equipoise.aggregative._classes import one_stage, places_of
 from equipoise.aggregative._fair import fairest
 from equipoise.aggregative._planner import Planner
 from equipoise.aggregative._stages import CELLS_UP_TO, best_equilibrium
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import (
     OBJECTIVES,
     Options,
@@ -35,6 +36,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import Certificate, Outcome, Solution, Status
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
+from equipoise.runs import interruptible
 
 #: Default time limit in seconds, after which the best policy so far is returned.
 TIME_LIMIT = 60.0
@@ -92,8 +94,9 @@ def solve_aggregative(
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. The status is
       "solved" if the optimum is proven to be within the tolerance of the best. In Markov games the
       optimum maximises welfare, needs the method "backward", and comes with both prices.
-    - `time_limit`: seconds after which the best profile so far is returned. `progress` is called
-      during long searches. `stats["method"]` names the method that found the profile.
+    - `time_limit`: seconds after which the best profile so far is returned, as it is after Ctrl-C.
+      `progress` is called during long searches. `stats["method"]` names the method that found the
+      profile.
     - `potential`: whether the game has a potential, so that best-reply dynamics must end. Default:
       tested on samples. `spacing`: side of the first cells of aggregates.
     - `slack`, `rounding`, `epsilon`, `key`: use the paper's subroutine with a single spacing, for
@@ -136,7 +139,13 @@ def solve_aggregative(
     if options.free and objective not in ("regret", "welfare", "egalitarian"):
         raise InputError("objective", "'welfare' or 'egalitarian' for an optimum", repr(objective))
     backward = method == "backward"
-    return _solve(game, worth, options, tolerance, time_limit, progress, backward=backward)
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    if tolerance is not None:
+        checks.check_range("tolerance", tolerance, 0.0, np.inf)
+    with interruptible() as stop:
+        deadline = Deadline(time.perf_counter() + float(time_limit), stop)
+        options = replace(options, deadline=deadline, progress=progress)
+        return _solve(game, worth, options, tolerance, backward=backward)
 
 
 def _options(game: Any, objective: Any, sense: str, spacing: Any, *given: Any) -> Options:
@@ -160,16 +169,10 @@ def _solve(
     worth: np.ndarray | None,
     options: Options,
     tolerance: float | None,
-    time_limit: float,
-    progress: Progress | None,
     *,
     backward: bool,
 ) -> Solution:
     started = time.perf_counter()
-    checks.check_range("time_limit", time_limit, 0.0, np.inf)
-    if tolerance is not None:
-        checks.check_range("tolerance", tolerance, 0.0, np.inf)
-    options = replace(options, until=started + float(time_limit), progress=progress)
     single = isinstance(game, AggregativeGame)
     planner, policy, certificate, fair = _plan(game, worth, options, tolerance, backward)
     tolerance = planner.tolerance
@@ -248,7 +251,7 @@ def _plan(
         certificate = certify(game, policy)
         if best is None or certificate.max_upper < best[2].max_upper:
             best = planner, policy, certificate, fair
-        if certificate.max_upper <= planner.tolerance or time.perf_counter() >= options.until:
+        if certificate.max_upper <= planner.tolerance or options.deadline.passed:
             break
     assert best is not None
     return best
@@ -328,6 +331,9 @@ def make_status(
     """
     gain, upper = float(certificate.max_gain), float(certificate.max_upper)
     bound, relaxed = stats["bound"], stats["relaxed"]
+    missed = Outcome.INEXACT
+    if options.deadline.passed:
+        missed = Outcome.INTERRUPTED if options.deadline.stop else Outcome.OUT_OF_TIME
     if options.free:
         off = float(np.abs(stats["best_possible"] - stats["objective"]).max())
         solved = off <= tolerance
@@ -336,13 +342,12 @@ def make_status(
             known = f"no profile exceeds {stats['best_possible']:.6g}"
             message = [f"the optimum found is {stats['objective']:.6g}, and {known}"]
         message.append(f"if agents were free to deviate from it, the largest gain is {gain:.3g}")
-        outcome = Outcome.SOLVED if solved else Outcome.INEXACT
+        outcome = Outcome.SOLVED if solved else missed
         return Status(outcome, "; ".join(message), np.asarray(solved))
     solved = upper <= tolerance
     kept = bound is not None and gain <= bound + 1e-12 and relaxed == 1
-    outcome = Outcome.SOLVED if solved else Outcome.WITHIN_BOUND if kept else Outcome.INEXACT
-    if not solved and time.perf_counter() >= options.until:
-        outcome = Outcome.OUT_OF_TIME
+    missed = Outcome.WITHIN_BOUND if kept and missed is Outcome.INEXACT else missed
+    outcome = Outcome.SOLVED if solved else missed
     verb = "at most" if solved else "above"
     message = [f"the largest gain is {upper:.3g}, {verb} the tolerance of {tolerance:.3g}"]
     message.append(f"found by {stats['method']}")
@@ -356,7 +361,8 @@ def make_status(
         message.append(_not_found(options, stats, solved))
     elif not solved and listed and isinstance(game, AggregativeGame):
         message.append(_NONE)
-    if not (solved or listed or stats["cells"]) and stats["estimate_seconds"] > 0:
+    skipped = not (listed or stats["cells"]) and stats["estimate_seconds"] > 0
+    if not solved and skipped and outcome is not Outcome.INTERRUPTED:
         message.append("cells were skipped: they take too long, or there are too many coordinates")
     if game.lipschitz_estimated and stats["cells"]:
         message.append("the Lipschitz constant was estimated, not given")

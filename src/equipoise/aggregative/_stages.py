@@ -63,8 +63,8 @@ def plan_cells(stage: Stage, options: Options) -> Cells:
     estimate = one * (number + levels * 4.0**live)
     small = stage.influence.size < 5_000  # many cells are evaluated at a time
     estimate = estimate / 20 if small else estimate
-    left = options.until - time.perf_counter()
-    return Cells(spacing if estimate <= left or live <= 1 else None, float(estimate))
+    enough = estimate <= options.deadline.left or live <= 1
+    return Cells(spacing if enough else None, float(estimate))
 
 
 def solve_stage(stage: Stage, options: Options) -> Plan:
@@ -78,7 +78,7 @@ def solve_stage(stage: Stage, options: Options) -> Plan:
 
 def any_equilibrium(stage: Stage, options: Options) -> Plan:
     """Try the methods in turn until the tolerance is met; return the profile of smallest gain."""
-    replies = Replies(stage, options.until, options.potential, options.progress)
+    replies = Replies(stage, options.deadline, options.potential, options.progress)
     cells = plan_cells(stage, options)
     if options.progress is not None and cells.estimate > 5.0:
         options.progress({"seconds_of_cells": cells.estimate})
@@ -156,7 +156,7 @@ def _middle(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
 
 def _projected(stage: Stage, options: Options, replies: Replies) -> np.ndarray:
     precision = 0.01 * max(options.tolerance, replies.least)
-    return whole_agents(project(stage, options.until, precision, rounds=4000), stage.counts)
+    return whole_agents(project(stage, options.deadline, precision, rounds=4000), stage.counts)
 
 
 def _starts(
@@ -193,7 +193,7 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     function = options.objective if callable(options.objective) else None
     name = "welfare" if name == "regret" else name
     aim = Aim(name, 1.0 if options.maximise else -1.0, function, options.free)
-    replies = Replies(stage, options.until, options.potential, options.progress)
+    replies = Replies(stage, options.deadline, options.potential, options.progress)
     starts = _starts(stage, options, replies, cells)
     # Programs with one coordinate are fast, and bound an optimum well enough.
     programs, prove = options.programs // 8, options.prove * options.programs / Options.programs

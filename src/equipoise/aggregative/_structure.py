@@ -4,10 +4,28 @@ Both work in any dimension, and evaluate rewards at some aggregates only.
 """
 
 import time
+from typing import Any
 
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
+
+
+class Deadline:
+    """End of a search: a time on the clock of `time.perf_counter`, or Ctrl-C if `stop` is set."""
+
+    def __init__(self, at: float = np.inf, stop: Any = False):
+        self.at, self.stop = at, stop
+
+    @property
+    def left(self) -> float:
+        """Seconds left; none after Ctrl-C."""
+        return 0.0 if self.stop else max(self.at - time.perf_counter(), 0.0)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the search should return the best that it has found."""
+        return bool(self.stop) or time.perf_counter() >= self.at
 
 
 def has_potential(stage: Stage, cycles: int = 12) -> bool:
@@ -51,7 +69,7 @@ def has_potential(stage: Stage, cycles: int = 12) -> bool:
     return True
 
 
-def project(stage: Stage, until: float, precision: float, rounds: int = 20_000) -> np.ndarray:
+def project(stage: Stage, deadline: Deadline, precision: float, rounds: int = 20_000) -> np.ndarray:
     """(types, actions): shares of actions near an equilibrium of a monotone game.
 
     This is Korpelevich's extragradient method on the product of simplices, with steps that shrink
@@ -76,7 +94,7 @@ def project(stage: Stage, until: float, precision: float, rounds: int = 20_000) 
         regret = float((counts * (table.max(1, keepdims=True) - table) * shares).sum())
         if regret < least:
             best, least = shares, regret
-        if least <= precision * stage.agents or time.perf_counter() >= until:
+        if least <= precision * stage.agents or deadline.passed:
             break
         while True:
             ahead = project_rows(shares + step * table)

@@ -24,6 +24,7 @@ from equipoise.aggregative._cells import (
     tile,
 )
 from equipoise.aggregative._knapsack import Vertex
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative.theory import printed_zeta
 from equipoise.core import checks
 from equipoise.core.errors import InputError
@@ -53,8 +54,8 @@ class Options:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     #: Largest gain that an equilibrium may leave.
     tolerance: float = 0.0
-    #: Time to stop, on the clock of `time.perf_counter`.
-    until: float = np.inf
+    #: When to stop and return the best so far.
+    deadline: Deadline = field(default_factory=Deadline)
     #: Whether the game has a potential; None to test for one.
     potential: bool | None = None
     #: Whether any profile is accepted, as for the social optimum.

@@ -193,7 +193,7 @@ def learning_certificates(
     failure: float = 0.05,
     spread: float = 2.0,
 ) -> float:
-    """Theorem 2 of learning: upper bound on the sum of the certificates of all episodes.
+    """Theorem 2 of learning: upper bound on the sum of the widths of all episodes' policies.
 
     `diameter` is kappa, the largest distance between aggregates that are counted in one cell.
     `spread` is the length of the interval of rewards.

@@ -127,8 +127,8 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     - `ContextualGame`, `DecoupledMarkovGame`: a product policy, which is one array for all agents,
       or a `Mixture` of product policies.
     - `ContinuousGame`: a `ContinuousPolicy`, or an array of the actions of every agent, (agents,)
-      or (contexts, agents). If the reward is a user-supplied function, `upper` relies on its
-      stated slope or curvature, and is infinite without them.
+      or (contexts, agents). If the reward is a user-supplied function, `upper` relies on the
+      declared Lipschitz constant or curvature bound, and is infinite without them.
     - `NetworkGame`: a `FlowPolicy`, an array of link flows, (links,) or (classes, links), or a
       table of link flows with columns tail, head and flow. The `NetworkCertificate` contains the
       relative gap. `concept="optimum"` measures the distance from the least total cost, at

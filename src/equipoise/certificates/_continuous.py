@@ -41,7 +41,7 @@ _GRID = 128
 MOST_TRIALS = 20_000
 #: Maximum number of joint supports of stochastic policies that are enumerated.
 MOST_PROFILES = 4_096
-#: Number of halvings around the best grid point, where neither slope nor curvature is known.
+#: Number of halvings around the best grid point, without a Lipschitz constant or curvature.
 _REFINEMENTS = 40
 
 
@@ -239,9 +239,9 @@ def _certify_function(
 def _method(reward: RewardFunction) -> str:
     tried = f"the best deviations found on a grid of {_GRID + 1} actions"
     if reward.lipschitz is None and reward.curvature is None:
-        return f"{tried} and near its best; neither slope nor curvature of rewards is known"
-    known = "slope" if reward.curvature is None else "curvature"
-    return f"{tried} and by halving it; upper bounds from the stated {known} of rewards"
+        return f"{tried} and near its best; no Lipschitz constant or curvature was declared"
+    known = "Lipschitz constant" if reward.curvature is None else "curvature"
+    return f"{tried} and by halving it; upper bounds from the declared {known} of rewards"
 
 
 def _profiles(policy: ContinuousPolicy) -> tuple[np.ndarray, np.ndarray]:

@@ -88,7 +88,9 @@ def _markov_gains(
     )
     batch = joint_batch_shape(reward.shape[:-3], x.shape[:-2], y.shape[:-2])
     table = normalise(reward, 3)
-    reward, size = table.scaled, np.abs(table.scaled)
+    # Rewards of a player who meets them with a probability below 1e-308 still count.
+    least = np.reshape(table.tiny, (*np.shape(table.tiny), 1, 1, 1))
+    reward, size = table.scaled, np.maximum(np.abs(table.scaled), least)
     # One sum over the other's actions and one over own actions: of rewards and of transitions.
     operations = rows + columns + 3 * WEIGHTS
     row_reward, row_next = against_column(reward, transition, y)
@@ -176,7 +178,8 @@ def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCe
         finite=finite,
         concept=concept,
     )
-    state_upper = state_gains + slack
+    with np.errstate(over="ignore"):
+        state_upper = state_gains + slack
     worst = state_upper.argmax(0)[None]
     how = "backward induction" if finite else "policy iteration"
     return TableCertificate(

@@ -24,13 +24,13 @@ VERBS = {
     "solve": "Solve a game and certify the solution.",
     "certify": "Compute how much each player could gain by deviating from a given policy.",
     "toll": "Find tolls on a few links of a road network and certify the resulting flows.",
-    "design": "Choose charges on actions of a crowd that lead to the best equilibrium.",
+    "design": "Find tolls or subsidies on actions that lead to the best equilibrium of a crowd.",
     "games": "List the named games, show one, or write it to a file.",
-    "play": "Let two learners play random games, seeing only their own actions and rewards.",
+    "play": "Let two learners play random games, and measure NashConv and regret.",
     "duel": "Play a game against a pre-trained player that learns while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "offline": "Learn a near-equilibrium from a log and bound what any agent could gain.",
-    "discover": "Identify the kind of game a log comes from, and whether the log suffices.",
+    "discover": "Choose the reward model that explains a log, and test whether the log suffices.",
     "pretrain": "Train players that learn an unseen game of a family while they play it.",
     "evaluate": "Compare pre-trained players with learners, static policies and opponents.",
     "reproduce": "Reproduce the figures of the papers, as printed and as corrected.",
@@ -55,9 +55,9 @@ verbs:
 
 exit codes:
   0    success
-  1    a tolerance was missed, or nothing was learned
+  1    a tolerance was missed, or a log gave no advice with a bound
   2    wrong usage or wrong input
-  3    internal error
+  3    internal error (a bug)
   130  interrupted by Ctrl-C
 """
 
@@ -67,7 +67,10 @@ _COMMON = (
 )
 
 #: How to report an internal error.
-_REPORT = "this is a bug: please report it as in CONTRIBUTING.md, with the output of --traceback"
+_REPORT = (
+    "this is a bug: please report it in the issue tracker of the repository you cloned, with the "
+    "output of --traceback and of equipoise --version --json"
+)
 
 
 class Interrupted(Exception):

@@ -74,8 +74,9 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
 
 #: Measures of a certificate of flows in addition to the gains.
 _MEASURES = ("relative_gap", "relative_gap_upper", "average_excess", "largest_excess")
-#: Number of rows after which a table is cut on the screen. Files and JSON hold all rows.
-_ROWS = 20
+#: Number of rows after which a table is cut on the screen. Files and JSON hold all rows. A table
+#: that `record_of` has cut is not cut again: its last row counts all rows that are missing.
+_ROWS = 25
 
 
 def certificate_document(certificate: Any) -> dict[str, Any]:

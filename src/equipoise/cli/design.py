@@ -15,6 +15,7 @@ from equipoise.cli._inputs import (
     make_folder_of,
     setting,
 )
+from equipoise.cli._main import Interrupted
 from equipoise.cli._output import cut, print_certificate, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
@@ -27,7 +28,7 @@ Charges = Annotated[
 
 @dataclass(frozen=True)
 class Design:
-    """Choose charges on actions of a crowd that lead to the best equilibrium.
+    """Find tolls or subsidies on actions that lead to the best equilibrium of a crowd.
 
     Each --charge names an action, by its label or number, and the lowest and highest charge in
     units of reward. Negative charges are subsidies. At most three actions can be charged. The exit
@@ -98,6 +99,8 @@ class Design:
             ]
             print_certificate(design.solution.certificate, game.labels.to_plain(), facts)
             print_pairs([("report", self.report)])
+        if design.status.name == eq.Outcome.INTERRUPTED:
+            raise Interrupted("; the charges above are the best so far")
         return 0 if design.status.ok else 1
 
 

@@ -1,4 +1,4 @@
-"""`equipoise discover`: identify the kind of game that a log comes from."""
+"""`equipoise discover`: choose the reward model that explains a log, and test the log."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 import equipoise as eq
-from equipoise.cli._inputs import check_seed, check_suffix
+from equipoise.cli._inputs import check_seed, check_suffix, make_folder_of
 from equipoise.cli._output import cut, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.cli.offline import COLUMNS, ColumnOptions
@@ -17,7 +17,7 @@ from equipoise.runs import Record
 
 @dataclass(frozen=True)
 class Discover:
-    """Identify the kind of game a log comes from, and whether the log suffices.
+    """Choose the reward model that explains a log, and test whether the log suffices.
 
     Compares classes of reward models by their error on held-out rows: the agent's own action; pairs
     and triples of actions (dense and screened); the own action with the sum, mean or counts of the
@@ -48,13 +48,14 @@ class Discover:
     def execute(self) -> int:
         """Compare, and show."""
         check_seed(self.seed)
-        check_suffix("report", self.report, ".html")
+        check_suffix("report", self.report, ".html", ".htm")
         log = self.columns.read(self.log)
         structure = eq.offline.discover(log, key=self.seed)
         found = {"structure": structure.to_plain(), "notes": list(log.notes)}
         record = Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
         if self.report is not None:
-            page_of(record, title=f"Structure of the game in {log.name}").write(self.report)
+            page = page_of(record, title=f"Structure of the game in {log.name}")
+            page.write(make_folder_of(self.report))
         if self.common.json:
             print_json({"samples": log.samples, "agents": log.agents, **found})
             return int(bool(structure.refusal))

@@ -80,9 +80,9 @@ class Duel:
                 continue
             turn = duel.play(action)
             self._say(
-                f"{yours[turn.yours]} against {theirs[turn.theirs]}: "
-                f"{format_value(turn.earned)}. Score {format_value(duel.score)}; a best response "
-                f"would have earned {format_value(duel.best_response)}"
+                f"You: {yours[turn.yours]}, opponent: {theirs[turn.theirs]}, reward "
+                f"{format_value(turn.earned)}. Total {format_value(duel.score)}; expected total of "
+                f"a best response: {format_value(duel.best_response)}"
             )
         self._show(duel, yours)
         return 0

@@ -21,14 +21,14 @@ from equipoise.runs import Record, Table
 
 #: Tables to print, in this order: name in the record -> title.
 TITLES = {
-    "gap": "Mean gap (NashConv) of the last policies, by number of rounds",
+    "gap": "Mean NashConv of the last policies, by number of rounds",
     "gap_error": "Standard errors over games",
-    "rounds_to_gap": "Rounds that mirror descent needs to reach the players' final gap",
+    "rounds_to_gap": "Rounds that mirror descent needs to reach the players' final NashConv",
     "opponents": "Reward per round, and its excess over the value of the game, with standard "
     "errors; late: in the last quarter of the rounds",
     "distance": "Total-variation distance from mirror descent on the same history",
 }
-#: Addition to the title of the gaps in Markov games.
+#: Addition to the title of NashConv in Markov games.
 MARKOV_UNIT = "; gains are discounted sums, each player's from its worst state"
 
 
@@ -57,7 +57,7 @@ class Evaluate:
     games: int = 1000
     #: Number of rounds. Default: as in training, but at most 256.
     rounds: int | None = None
-    #: Largest number of rounds in which mirror descent may reach the players' final gap.
+    #: Largest number of rounds in which mirror descent may reach the players' final NashConv.
     search: int = 1_000_000
     #: Number of games that are played against each opponent.
     opponent_games: int = 256
@@ -125,8 +125,8 @@ class Evaluate:
             print_table(_rounded(table) if name == "opponents" else table, title)
         beaten = record.scalars["beaten_at_every_round"]
         pairs = [
-            ("final gap", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
-            ("larger gap at every round", "; ".join(beaten) or "none"),
+            ("final NashConv", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
+            ("larger NashConv at every round", "; ".join(beaten) or "none"),
         ]
         if record.config["seeds"] > 1:
             pairs.append(("± over seeds", f"{record.scalars['seed_error']:.4f}"))

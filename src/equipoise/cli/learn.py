@@ -52,7 +52,7 @@ class Learn:
     episodes: int = 1000
     #: Whether the reward functions are known to the learner or must be learned as well.
     rewards: Literal["known", "unknown"] = "known"
-    #: Which equilibrium to learn: any (regret), or the one with the largest welfare.
+    #: Which equilibrium to learn: any one ("regret"), or the one with the largest welfare.
     objective: Literal["regret", "welfare"] = "regret"
     #: Side length of the cells in which samples are counted, in units of the aggregate. Default: a
     #: twentieth of the reachable range.

@@ -116,19 +116,20 @@ COLUMNS = Columns()
 class Offline:
     """Learn a near-equilibrium from a log and bound what any agent could gain.
 
-    The command identifies the kind of game the log comes from (see `equipoise discover`), fits a
-    model, learns a policy for every agent that stays close to the actions the log covers, and
-    evaluates it on held-out rows. It first prints the advice: what each agent should play, what the
-    agent earned, and what it can expect. The run folder contains policy.csv and an HTML report.
+    The command chooses a reward model (see `equipoise discover`), fits it, learns a policy for
+    every agent that stays close to the actions the log covers, and evaluates it on held-out rows.
+    It first prints the advice: what each agent should play, what the agent earned, and what it can
+    expect. The run folder contains policy.csv and an HTML report.
 
     A log is a .csv or .parquet file. A long table has the columns that --agent, --time, --action,
     --reward and --context name. A wide table has columns action_NAME and reward_NAME. Agents,
     actions and contexts may be words, and agents may be absent at times. An .npz file holds the
     arrays of a Log.
 
-    The exit code is 1 if the log is not informative: no class of rewards fits, rewards drift,
-    actions are correlated or were never tried, or there are too few rows. The policy returned is
-    then the one observed in the log.
+    The exit code is 0 if the status is "learned". It is 1 if the status is "inexact" (the advice
+    uses combinations of actions that are rare in the log), "refused" (no reward model fits, rewards
+    drift, actions are correlated or were never tried, or there are too few rows) or "nothing
+    learned". In the last two cases the policy is the log's own play, and not advice.
 
     For continuous actions, --critic chooses a network, or "linear" for polynomials. After Ctrl-C,
     run the same command again to resume. `equipoise demo` writes a log to try.
@@ -165,7 +166,8 @@ class Offline:
     #: Number of iterations. Default: 300; 200 for games with states; 3000 for continuous
     #: actions.
     iterations: int | None = None
-    #: Confidence level of the interval for the gap, between 0 and 1.
+    #: Confidence level of the two-sided interval for the largest gain, between 0 and 1. Its upper
+    #: end is the one-sided bound: level 0.9 gives a 95% bound.
     level: float = 0.9
     #: Learn a policy even if the log is refused. The exit code stays 1.
     force: bool = False
@@ -216,15 +218,16 @@ class Offline:
             print_json({**where, "read_from_disk": known, **record_document(record)})
             return
         tables, stats = tables_of(record), (record.solution or {})["stats"]
-        first = next((name for name in ("advice", "agents") if name in tables), None)
+        titles = {"advice": "advice", "own play": "the log's own play; this is not advice"}
+        first = next((name for name in (*titles, "agents") if name in tables), None)
         if first is not None:
-            print_table(cut(tables[first]), first)
+            print_table(cut(tables[first]), titles.get(first, first))
         counts = sorted(set(stats["actions"]))
         alone, interval = stats.get("single_action", []), stats.get("own_interval")
         facts = {
             "status": status_of(record),
-            "gap": stats["gap"]["text"] if "gap" in stats else None,
-            "gap of the log's own play": interval and f"[{interval[0]:.4g}, {interval[1]:.4g}]",
+            "largest gain": stats["gap"]["text"] if "gap" in stats else None,
+            "largest gain, log's own play": interval and f"[{interval[0]:.4g}, {interval[1]:.4g}]",
             "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
         }
         print_pairs(list(facts.items()))

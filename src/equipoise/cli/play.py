@@ -1,4 +1,4 @@
-"""`equipoise play`: two learners play random games; print the gap by number of rounds."""
+"""`equipoise play`: two learners play random games; print NashConv by number of rounds."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,10 +29,13 @@ Learner = Annotated[str, one_of("equipoise.dynamics", "LEARNERS")]
 
 @dataclass(frozen=True)
 class Play:
-    """Let two learners play random games, seeing only their own actions and rewards.
+    """Let two learners play random games, and measure NashConv and regret.
 
-    Prints the mean exact gap (NashConv) of the last and of the average policies at selected rounds,
-    and the regret of both players. Writes a run folder with the curves and a report. After Ctrl-C,
+    Most learners see only their own actions and rewards; optimistic and regret-matching see the
+    reward of every own action, and best-responder sees the game.
+
+    Prints the mean NashConv of the last and of the average policies at selected rounds, and the
+    regret of both players. Writes a run folder with the curves and a report. After Ctrl-C,
     run the same command again to resume.
 
     Examples:

@@ -153,8 +153,8 @@ class Pretrain:
             )
         else:
             shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows if "gap" in r]
-            unit = "" if players.states is None else f"; held-out gap: {MARKOV_UNIT}"
-            print_table(Table(("step", "loss", "held-out gap"), shown), f"Pre-training{unit}")
+            unit = "" if players.states is None else f"; held-out NashConv: {MARKOV_UNIT}"
+            print_table(Table(("step", "loss", "held-out NashConv"), shown), f"Pre-training{unit}")
             how = " (finished earlier; read from disk)" if known else ""
             where = folder if finished else folder / BEST
             print_pairs(

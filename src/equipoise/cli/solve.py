@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import equipoise as eq
 from equipoise.cli._inputs import (
     check_folder,
@@ -20,6 +18,7 @@ from equipoise.cli._inputs import (
     naming,
     setting,
 )
+from equipoise.cli._main import Interrupted
 from equipoise.cli._output import (
     PAGE,
     print_json,
@@ -31,7 +30,7 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, check_names
 from equipoise.core.errors import InputError
-from equipoise.report import RunFolder, format_value, page_of, record_of
+from equipoise.report import RunFolder, format_value, page_of, play_in_words, record_of
 from equipoise.runs import Record, Run, Table, progress
 from equipoise.runs.environment import describe_environment
 
@@ -53,7 +52,7 @@ class Solve:
       equipoise solve game.nfg --concept ce --objective welfare
       equipoise solve battle-of-the-sexes --all
       equipoise solve colonel-blotto --out policy.json --report report.html
-      equipoise solve two-roads --set agents=1000 --option objective=welfare
+      equipoise solve two-roads --set agents=1000 --objective welfare
       equipoise solve two-roads --objective welfare --option sense=min
       equipoise solve two-roads --concept optimum
       equipoise solve public-good --run runs/public-good
@@ -69,8 +68,9 @@ class Solve:
 
     # -- solver
 
-    #: Largest gain of any player in a solution, in units of reward; for a network, the relative
-    #: gap. Default: a small fraction of the range of payoffs; 1e-10 for a network.
+    #: Largest gain of any player, in units of reward. For a network: largest excess cost of a used
+    #: path, as a fraction of the mean cost of a trip (the relative gap is never larger). Default: a
+    #: small fraction of the range of payoffs; 1e-10 for a network.
     tolerance: float | None = None
     #: Solution concept. For a general-sum game: nash, ce (correlated), cce (coarse correlated), or
     #: logit (quantal response, with --option rationality=NUMBER). For an aggregative game or a
@@ -148,7 +148,10 @@ class Solve:
             place = (Path(self.game), self.game, record.config, record, [], [session], seconds)
             page_of(RunFolder(*place)).write(make_folder_of(self.report))
         self._show(game, record, known, seconds)
-        return 0 if bool((record.solution or {})["status"]["solved"].all()) else 1
+        status = (record.solution or {})["status"]
+        if status["name"] == eq.Outcome.INTERRUPTED:
+            raise Interrupted("; the policy above is the best so far")
+        return 0 if bool(status["solved"].all()) else 1
 
     def _record(self, game: Any, options: dict[str, Any]) -> tuple[Record, bool]:
         """Return the record, and whether it was read from the run folder."""
@@ -173,8 +176,10 @@ class Solve:
         found = _solve(game, options)  # a game that cannot be solved leaves no folder
         record = record_of(game, found, name=name, config=config)
         with Run.start(self.run, config) as run:
-            eq.write_policy(self.run / POLICY, getattr(found, "solution", found).policy)
-            record = run.finish(record, seconds_before=time.perf_counter() - begun)
+            solution: eq.Solution = getattr(found, "solution", found)
+            eq.write_policy(self.run / POLICY, solution.policy)
+            if solution.status.name != eq.Outcome.INTERRUPTED:  # else the next call solves again
+                record = run.finish(record, seconds_before=time.perf_counter() - begun)
         write_run_page(self.run)
         return record, False
 
@@ -202,7 +207,10 @@ class Solve:
                 (
                     str(k),
                     str(component.get(k, "-")),
-                    *(format_value(np.asarray(own), 4) for own in solution.policy),
+                    *(
+                        play_in_words(own, game.labels.actions_of(i))
+                        for i, own in enumerate(solution.policy)
+                    ),
                     format_value(solution.certificate.value, 4),
                     float(solution.certificate.max_gain),
                 )
@@ -211,6 +219,8 @@ class Solve:
             print(f"{self.game}: {game.describe()}")
             print_table(Table(columns, rows), "Equilibria")
             print_pairs([("status", str(found.status))])
+        if found.status.name == eq.Outcome.INTERRUPTED:
+            raise Interrupted("; the equilibria above were found so far")
         return 0 if found.status.ok else 1
 
     def _show(self, game: Any, record: Record, known: bool, seconds: float) -> None:
@@ -229,7 +239,8 @@ class Solve:
         files: list[tuple[str, Any]] = [("policy", self.out), ("report", self.report)]
         if self.run is not None:
             files += [("run folder", f"{self.run}{read}"), ("policy", self.run / POLICY)]
-            files += [("report", self.run / PAGE)]
+            page = self.run / PAGE
+            files += [("report", page if page.exists() else None)]
         print_pairs(files)
 
 

@@ -30,15 +30,15 @@ class Studio:
 
     # -- server
 
-    #: Port of the server; 0 chooses a free port.
-    port: int = 0
+    #: Port of the server; 0 chooses a free port. Default: 8642, or a free port if it is taken.
+    port: int | None = None
     #: Open the browser. Use --no-browser to print the link only.
     browser: bool = True
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """Serve until Ctrl-C."""
-        if not 0 <= self.port <= 65535:
+        if self.port is not None and not 0 <= self.port <= 65535:
             raise InputError("port", "0 to 65535", self.port)
 
         def tell(studio, end) -> None:

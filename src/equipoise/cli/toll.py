@@ -12,6 +12,7 @@ from equipoise.cli._inputs import (
     find_game,
     make_folder_of,
 )
+from equipoise.cli._main import Interrupted
 from equipoise.cli._output import print_json, print_pairs, print_solution
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips
 from equipoise.core.errors import InputError
@@ -46,7 +47,8 @@ class Toll:
     first_best: bool = False
     #: Largest toll, in the units of travel cost. Default: three times the largest first-best toll.
     most: float | None = None
-    #: Largest relative gap of an equilibrium.
+    #: Largest excess cost of a used path in an equilibrium, as a fraction of the mean cost of a
+    #: trip.
     tolerance: float = 1e-9
     #: Stop the search after this many seconds.
     time_limit: float = 120.0
@@ -80,6 +82,8 @@ class Toll:
         else:
             design = eq.networks.best_tolls(game, self.links, most=self.most, **limits)
         solution, facts = design.solution, design.facts
+        cut_short = design.ended != eq.Outcome.SOLVED
+        ended = [("search", f"{design.ended}: better tolls may exist")] if cut_short else []
         record = record_of(design.game, design, name=f"{self.game} with tolls")
         if self.out is not None:
             design.write(make_folder_of(self.out))
@@ -88,8 +92,10 @@ class Toll:
         if self.common.json:
             tolls = design.game.tolls
             document = {"game": self.game, "tolls": tolls, "links": design.links, **facts}
-            print_json({**document, "solution": solution.to_plain()})
+            print_json({**document, "search": str(design.ended), "solution": solution.to_plain()})
         else:
-            print_solution(record, list(facts.items()))
+            print_solution(record, [*facts.items(), *ended])
             print_pairs([("tolls", self.out), ("report", self.report)])
+        if design.ended == eq.Outcome.INTERRUPTED:
+            raise Interrupted("; the tolls above are the best so far")
         return 0 if solution.status.ok else 1

@@ -193,7 +193,8 @@ def check_range(
     left, right = "(" if low_open else "[", ")" if high_open else "]"
     expected = f"a number in {left}{low}, {high}{right}"
     check_known(name, value, expected)
-    if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+    number = hasattr(value, "__float__") and not np.ndim(value)
+    if isinstance(value, bool | str | bytes) or not number:
         raise InputError(name, expected, repr(value)[:60])
     above = value > low if low_open else value >= low
     below = value < high if high_open else value <= high
@@ -238,7 +239,7 @@ def plain_numbers(name: str, value: Any, depth: int = 8) -> Any:
     """Return numbers of a plain form: an array unchanged, a list checked, indexed parts as list."""
     if isinstance(value, Mapping):
         if sorted(map(str, value)) != sorted(map(str, range(len(value)))):
-            raise ValueError(f"{name}: expected parts 0, 1, ..., found {sorted(map(str, value))}")
+            raise InputError(name, "parts 0, 1, ...", sorted(map(str, value)))
         return [plain_numbers(f"{name}[{i}]", value[str(i)]) for i in range(len(value))]
     if isinstance(value, list | tuple) and name == "strategies":
         return [plain_numbers(f"{name}[{i}]", part) for i, part in enumerate(value)]

@@ -3,6 +3,9 @@
 import re
 from typing import Any
 
+#: Longest description of what was found: a file may contain thousands of names.
+_LONGEST = 500
+
 
 class InputError(ValueError):
     """An invalid argument. The command line replaces the argument's name by its flag (`about`).
@@ -25,7 +28,9 @@ class InputError(ValueError):
         """Return the message, with the argument called by another name."""
         # If `expected` contains a comma, a semicolon separates it, except in shapes and 1,000.
         mark = ";" if "," in re.sub(r"[(\[{].*?[)\]}]|\d,(?=\d{3})", "", self.expected) else ","
-        message = f"{argument}: expected {self.expected}{mark} found {self.found}"
+        found = re.sub(r"\s*\n\s*", " ", str(self.found))  # arrays print in several lines
+        found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]} ..."
+        message = f"{argument}: expected {self.expected}{mark} found {found}"
         return f"{message}; {self.hint}" if self.hint else message
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -17,11 +17,11 @@ def import_extra(module: str, library: str, extra: str) -> ModuleType:
     ...     import_extra("no_such_module", "Missing", "missing")
     ... except MissingExtra as error:
     ...     print(error)
-    Missing is not installed; install it with: pip install 'equipoise[missing]'
+    Missing is not installed; in the clone of equipoise, run: pip install '.[missing]'
     """
     try:
         return import_module(module)
     except ImportError as error:
         raise MissingExtra(
-            f"{library} is not installed; install it with: pip install 'equipoise[{extra}]'"
+            f"{library} is not installed; in the clone of equipoise, run: pip install '.[{extra}]'"
         ) from error

@@ -55,17 +55,22 @@ class NetworkCertificate(Certificate):
     upper: np.ndarray
     value: np.ndarray
     method: str
-    #: Sum of flow times cost, and the same sum with everybody on a cheapest path at these costs.
+    #: Sum over links of flow times cost.
     total_cost: np.ndarray | float
+    #: The same sum with all travellers on cheapest paths at these costs.
     least_cost: np.ndarray | float
-    #: How much rounding, and travellers missing from the flows, can change their difference.
+    #: How much rounding, and travellers missing from the flows, can change the difference of the
+    #: two.
     gap_rounding: np.ndarray | float
     #: Number of travellers.
     travellers: np.ndarray | float
+    #: Largest excess of a used path over the cheapest path of its population.
     largest_excess: np.ndarray | float
     #: Population with the largest excess.
     worst_pair: np.ndarray | int
+    #: Nodes of the most expensive path that the worst population uses.
     worst_path: np.ndarray
+    #: Nodes of a cheapest path of the worst population.
     better_path: np.ndarray
     concept: str = "nash"
     rounding: np.ndarray | float = 0.0

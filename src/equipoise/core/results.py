@@ -38,13 +38,17 @@ class Outcome(enum.StrEnum):
     SOLVED = "solved"
     #: A policy was learned from samples; its certificate states how good it is.
     LEARNED = "learned"
-    #: At least one game missed its tolerance.
+    #: A tolerance was missed; for a log, the advice uses combinations of actions that are rare.
     INEXACT = "inexact"
     #: The gains satisfy the bound that the theory proves, but miss the tolerance.
     WITHIN_BOUND = "within the proven bound"
+    #: Actions do not predict rewards in this log; the policy is the log's own play.
     NOTHING_LEARNED = "nothing learned"
+    #: The log does not support advice; the policy is the log's own play, and the message says why.
     REFUSED = "refused"
+    #: The time limit ended the computation; the result is the best one found so far.
     OUT_OF_TIME = "out of time"
+    #: Ctrl-C ended the computation; the result is the best one found so far.
     INTERRUPTED = "interrupted"
 
 
@@ -61,9 +65,11 @@ class Certificate(ABC):
     `exact` is True when the two bounds agree: they differ by at most 1e-6 of the gain, or by the
     rounding error of the payoffs that the policy and deviations from it can reach.
 
-    Three measures derive from the gains, each with one meaning:
+    The policy is proven to be an epsilon-Nash equilibrium for epsilon = `max_upper`, the largest of
+    `upper`. Three measures derive from the gains, each with one meaning:
 
-    - `max_gain`: the largest gain of any player, the epsilon of an epsilon-Nash equilibrium;
+    - `max_gain`: the largest gain found, a lower bound on epsilon, which equals `max_upper` up to
+      rounding if `exact` is True;
     - `nash_conv`: the sum of the gains; in a two-player zero-sum matrix game, the duality gap;
     - `exploitability`: `nash_conv` divided by the number of players (OpenSpiel's convention).
 
@@ -92,11 +98,12 @@ class Certificate(ABC):
     value: np.ndarray
     #: How the best deviations were found, as a short phrase.
     method: str
-    #: Which deviations count: from a product policy ("nash"), or from a mixture, either before an
-    #: action is recommended ("cce") or after ("ce").
+    #: Deviations that count: "nash" (from a product policy), "cce" (from a mixture, before the
+    #: recommendation is known) or "ce" (from a mixture, after it is known).
     concept: str
-    #: (..., states, players) for Markov games, otherwise None.
+    #: (..., states, players): gains from every starting state of a Markov game, otherwise None.
     state_gains: np.ndarray | None
+    #: (..., states, players): bounds on `state_gains`, otherwise None.
     state_upper: np.ndarray | None
     #: Rounding error of the payoffs that can be reached: an array by player, or one number.
     rounding: np.ndarray | float
@@ -116,12 +123,12 @@ class Certificate(ABC):
 
     @property
     def max_gain(self) -> Array:
-        """Largest gain of any player: the epsilon of epsilon-Nash."""
+        """Largest gain found for any player: a lower bound on epsilon (see `max_upper`)."""
         return largest(self.gains)
 
     @property
     def max_upper(self) -> Array:
-        """Largest proven bound on any player's gain."""
+        """Largest proven bound on any player's gain: the proven epsilon of epsilon-Nash."""
         return largest(self.upper)
 
     @property
@@ -286,12 +293,15 @@ class AggregativeCertificate(Certificate):
     """
 
     kind: ClassVar[str] = "aggregative"
-    #: (classes,), or (states, classes) in a Markov game.
+    #: (classes,), or (states, classes) in a Markov game: gain of the best deviation found.
     class_gains: np.ndarray
+    #: The same shape: proven bound on the gain.
     class_upper: np.ndarray
+    #: The same shape: value of the policy.
     class_value: np.ndarray
-    #: (classes,): number of agents in each class, and the row of the game they belong to.
+    #: (classes,): number of agents in each class.
     class_counts: np.ndarray
+    #: (classes,): row (type) of the game that each class belongs to.
     class_rows: np.ndarray
     method: str
     concept: str = "nash"
@@ -444,12 +454,14 @@ class Solution(Generic[P]):
     #: to the first player of a zero-sum game, to every player (on the last axis) of a general-sum
     #: game, and to the average agent of an aggregative game.
     value: Array
+    #: Gains and proven bounds of the policy.
     certificate: Certificate
+    #: How the computation ended.
     status: Status
     #: Largest gain allowed, in units of reward: one number for all games, or one for each game of
     #: a batch. NaN where no tolerance was requested.
     tolerance: Array = np.nan
-    #: Counters of the solver: iterations, fallbacks, seconds.
+    #: Everything else that the solver reports, such as `method`, `iterations` or `aggregate`.
     stats: dict[str, Any] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:

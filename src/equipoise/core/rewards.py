@@ -1,5 +1,6 @@
 """Rewards as learners receive them: scaled to [0, 1]."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
     >>> check_reward_range((-1, 1))
     (-1.0, 1.0)
     """
-    ends = np.asarray(reward_range, float)
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError(
-            "reward_range: expected (low, high), two finite numbers with low < high, "
-            f"found {reward_range}"
-        )
-    return float(ends[0]), float(ends[1])
+    try:
+        ends = np.asarray(reward_range, float)
+    except (TypeError, ValueError):
+        ends = np.zeros(0)
+    low, high = ends.tolist() if ends.shape == (2,) else (0.0, 0.0)
+    if not low < high or not math.isfinite(high - low):  # the difference may overflow
+        expected = "(low, high), two finite numbers with low < high and a finite difference"
+        raise InputError("reward_range", expected, repr(reward_range))
+    return low, high
 
 
 def scaled(rewards: np.ndarray, reward_range: tuple[float, float]) -> np.ndarray:

@@ -36,6 +36,7 @@ class Graph:
 
     tails: np.ndarray
     heads: np.ndarray
+    #: Number of nodes.
     nodes: int
     first: int = 0
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_bytes, write_text
 from equipoise.core.plain import dumps, read_json, revive
 
@@ -60,7 +61,7 @@ def read_description(path: Path, parts: tuple[str, ...]) -> dict[str, Any]:
         raise ValueError(f"{path}: expected format 1, found {content.get('format')!r:.60}")
     missing = [part for part in parts if part not in content]
     if missing:
-        raise ValueError(f"{path}: expected the key {missing[0]!r}, found {sorted(content)}")
+        raise InputError(str(path), f"the key {missing[0]!r}", sorted(content))
     return revive(content)
 
 

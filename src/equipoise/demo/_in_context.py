@@ -30,13 +30,12 @@ class InContext(Act):
 
     def config(self, settings: Settings) -> dict[str, Any]:
         """The players, and the number of games."""
-        return {"players": "iid3", "games": settings.games, "seed": settings.seed}
+        return {"players": "any", "games": settings.games, "seed": settings.seed}
 
     def play(self, config: dict[str, Any], run: Run, tell: Tell) -> Record:
         """Play the player against itself, and learners on the same games."""
         players = eq.incontext.load(config["players"])
-        family = eq.incontext.family_of(config["players"])
-        games = family.sample(config["games"], key=config["seed"])
+        games = eq.games.families.uniform(actions=3).sample(config["games"], key=config["seed"])
         key, rounds = config["seed"] + 1, ROUNDS[-1]
 
         def play() -> eq.dynamics.Trace:

@@ -13,7 +13,7 @@ so all tiles have one size if a `ContextLearner` plays.
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -119,17 +119,28 @@ def run(
             loop = _begin(games, who, sounds, words, start, room)
         return games, who, sounds, words, loop
 
+    ends = [end for end in seats.context_ends if end < stops[-1]]
+
     def play_tile(
-        index: np.ndarray, device: Any = None, stops: list[int] = stops
+        index: np.ndarray, device: Any = None, stops: list[int] = stops, after: int = 0
     ) -> tuple[Any, list[Snapshot], Any]:
+        """Play a tile; the first round is played as if `after` rounds had been played before."""
         with precision(double), on(device):
             games, who, sounds, words, loop = prepared(index)
+            who, loop = _without_contexts(who, loop, after)
             snapshots = []
-            for stop in stops:
+            for stop in sorted({*stops, *(end for end in ends if end < stops[-1])}):
                 loop, _ = _advance(games, who, sounds, words, loop, jnp.int32(stop), unroll=unroll)
-                policies = _upcoming(games, who, loop.round, loop.learners)
-                snapshots.append(_snapshot(policies, loop.sums))
+                if stop in stops:
+                    policies = _upcoming(games, who, loop.round, loop.learners)
+                    snapshots.append(_snapshot(policies, loop.sums))
+                who, loop = _without_contexts(who, loop, stop)
             return None if seats.in_context else jax.tree.map(np.asarray, loop), snapshots, None
+
+    def compile_tile(index: np.ndarray, device: Any) -> None:
+        """Compile every program of a tile: a loop that ends before its first round is enough."""
+        for after in (0, *ends):
+            play_tile(index, device, [0], after)
 
     def remember_tile(index: np.ndarray, device: Any = None) -> tuple[Any, list[Snapshot], Any]:
         rounds, records = stops[-1] - before, len(stops)
@@ -150,13 +161,19 @@ def run(
     tiles = _tiles(tables, seats, double)
     if history:
         pieces = run_tiles(remember_tile, tiles)
-    else:  # a loop that ends before its first round compiles the same program
-        pieces = run_tiles(play_tile, tiles, prepare=lambda i, device: play_tile(i, device, [0]))
+    else:
+        pieces = run_tiles(play_tile, tiles, prepare=compile_tile)
 
     def join(*leaves: Any) -> Any:
         return np.concatenate(leaves, -1)[..., : tables.games] if leaves[0].ndim else leaves[0]
 
     return Outcome(*jax.tree.map(join, *pieces))
+
+
+def _without_contexts(seats: Seats, loop: LoopState, t: int) -> tuple[Seats, LoopState]:
+    """Return the seats and the loop after round `t`, without contexts that are no longer read."""
+    seats, states = seats.after(t, loop.learners)
+    return seats, replace(loop, learners=states)
 
 
 def before_play(tables: Tables, seats: Seats, noise: Noise, double: bool) -> LoopState:

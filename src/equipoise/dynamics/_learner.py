@@ -30,8 +30,11 @@ class Spec(eqx.Module):
     (False, True)
     """
 
+    #: Number of actions of this player.
     actions: int = eqx.field(static=True)
+    #: Number of states of a Markov game; None in a matrix game.
     states: int | None = eqx.field(static=True, default=None)
+    #: Discount factor of a Markov game.
     discount: float = eqx.field(static=True, default=0.0)
     #: State in which play begins, in Markov games.
     start: int = eqx.field(static=True, default=0)
@@ -95,6 +98,7 @@ class Bandit(eqx.Module):
 
     #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
+    #: Action that this player played.
     action: jax.Array = _field("action", 0)
     #: Reward in [0, 1]; larger is better for this player.
     reward: jax.Array = _field("reward")
@@ -110,8 +114,11 @@ class JointBandit(eqx.Module):
     2
     """
 
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
+    #: Action that this player played.
     action: jax.Array = _field("action", 0)
+    #: Reward in [0, 1]; larger is better for this player.
     reward: jax.Array = _field("reward")
     #: The opponent's action.
     other: jax.Array = _field("other", 0)
@@ -120,6 +127,7 @@ class JointBandit(eqx.Module):
 class Values(eqx.Module):
     """Full-information feedback: the mean reward of each own action given the opponent's policy."""
 
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
     #: (actions, ...): mean rewards, in [0, 1].
     values: jax.Array = _field("values")
@@ -130,10 +138,15 @@ class Values(eqx.Module):
 class MarkovBandit(eqx.Module):
     """Feedback of a Markov game: the state, the own action and reward, and the next state."""
 
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
+    #: State in which the round was played.
     state: jax.Array = _field("state", 0)
+    #: Action that this player played.
     action: jax.Array = _field("action", 0)
+    #: Reward in [0, 1]; larger is better for this player.
     reward: jax.Array = _field("reward")
+    #: State after the round.
     next_state: jax.Array = _field("next_state", 0)
 
 
@@ -148,10 +161,15 @@ class JointMarkovBandit(eqx.Module):
     (2, 0)
     """
 
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
+    #: State in which the round was played.
     state: jax.Array = _field("state", 0)
+    #: Action that this player played.
     action: jax.Array = _field("action", 0)
+    #: Reward in [0, 1]; larger is better for this player.
     reward: jax.Array = _field("reward")
+    #: State after the round.
     next_state: jax.Array = _field("next_state", 0)
     #: The opponent's action.
     other: jax.Array = _field("other", 0)
@@ -160,6 +178,7 @@ class JointMarkovBandit(eqx.Module):
 class Nothing(eqx.Module):
     """Empty feedback, for a player that does not learn."""
 
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
 
 
@@ -169,11 +188,13 @@ class Foresight(eqx.Module):
     A learner that sees this is updated before it plays, not after.
     """
 
+    #: Number of the round: 1, 2, ...
     round: jax.Array = _field("round", 1)
     #: (actions, ...), or (states, actions, ...) in Markov games; rewards in [0, 1].
     values: jax.Array = _field("values")
     #: (states, actions, states, ...): transition probabilities; None in matrix games.
     transition: jax.Array | None = None
+    #: Discount factor of a Markov game.
     discount: float = eqx.field(static=True, default=0.0)
 
 
@@ -256,6 +277,18 @@ class ContextLearner(Learner):
     exploration: eqx.AbstractVar[Any]
     #: Whether this share falls as t^-1/4 from round 16 on.
     fading: eqx.AbstractVar[bool]
+
+    @property
+    def context_rounds(self) -> int | None:
+        """Last round that reads the context, after which `without_context` applies; None if all."""
+        return None
+
+    def without_context(self, state: Any) -> tuple["ContextLearner", Any]:
+        """Return a learner that goes on in the same way without the context, and its state.
+
+        The state may be that of many games.
+        """
+        return self, state
 
     @abstractmethod
     def within(self, rounds: int) -> "ContextLearner":

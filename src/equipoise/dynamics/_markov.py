@@ -95,10 +95,10 @@ class MarkovOMD(PolicyLearner):
     where `pull` is towards the anchor. By default the anchor follows the play and `eps` does not
     vanish; `MarkovOMD.vanishing()` pulls towards uniform with vanishing `eps`, as in the paper.
 
-    What differs from print: the loss (`V(s) - target`, where the paper minimises the target), the
-    sign of the regulariser, the squared distance, and the rates. In addition, each player's `V`
-    estimates its own reward, whereas the paper gives both players the same reward. As in the
-    paper, `V` starts at `1 / (2 (1 - discount))`.
+    Differences from the paper: the loss (`V(s) - target`, where the paper minimises the target),
+    the sign of the regulariser, the squared distance, and the rates. In addition, each player's `V`
+    estimates its own reward, whereas the paper gives both players the same reward. As in the paper,
+    `V` starts at `1 / (2 (1 - discount))`.
 
     **Example**
 
@@ -112,10 +112,15 @@ class MarkovOMD(PolicyLearner):
 
     sees: ClassVar[type] = MarkovBandit
 
+    #: Schedules of `eta`, `beta`, `eps` and the floor.
     rates: Rates = MARKOV_RATES
+    #: Mirror map, which defines the distance.
     mirror: parts.MirrorMap = parts.Euclidean()
+    #: Loss that the policy minimises.
     loss: MarkovLoss = Advantage()
+    #: Step size of the value estimates.
     value_step: Schedule = Power(1.0, 0.7)
+    #: Policy that the regulariser pulls towards.
     anchor: parts.Anchor = parts.MovingAnchor(Power(1.0, 1.0))
 
     @classmethod
@@ -239,7 +244,9 @@ class VLearning(PolicyLearner):
 
     sees: ClassVar[type] = MarkovBandit
 
+    #: Factor of the step size.
     scale: float = 1.0
+    #: Factor of the optimistic bonus.
     bonus: float = 0.01
 
     def __check_init__(self) -> None:

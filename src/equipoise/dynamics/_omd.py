@@ -35,16 +35,16 @@ class OMD(PolicyLearner):
         x <- argmin_p <p, g> + distance(p, x) * 2 / eta,   p_a >= floor / A
         g = 1{a} loss(r) / (x_a + beta) + eps * (grad(x) - grad(anchor))
 
-    where `grad` is the gradient of the mirror map. What differs from print: the player minimises a
-    loss, not its reward; the regulariser pulls towards an anchor, not away from it; the distance
+    where `grad` is the gradient of the mirror map. Differences from the paper: the player minimises
+    a loss, not its reward; the regulariser pulls towards an anchor, not away from it; the distance
     is squared; the rates let the policy move.
 
     `OMD.vanishing()` is the paper's algorithm with only these corrections: the anchor is the
     uniform policy, and `eps` vanishes. The default differs in two more ways. Its anchor follows
     the play, so that `eps` need not vanish (a proximal-point method, which forgets noise at a
     constant rate and has no bias), and losses are measured in units of their spread. Its last
-    policy has about half the gap. `OMD.printed_constants(T)` and `OMD.printed_signs()` each keep
-    one of the printed errors; `OMD.printed(T)` keeps both.
+    policy has about half the NashConv. `OMD.printed_constants(T)` and `OMD.printed_signs()` each
+    keep one of the printed errors; `OMD.printed(T)` keeps both.
 
     **Example**
 
@@ -55,10 +55,15 @@ class OMD(PolicyLearner):
     True
     """
 
+    #: Schedules of `eta`, `beta`, `eps` and the floor.
     rates: Rates = DEFAULT_RATES
+    #: Mirror map, which defines the distance.
     mirror: parts.MirrorMap = parts.Euclidean()
+    #: Loss that rewards are converted to.
     loss: parts.LossForm = parts.Standardised()
+    #: Estimate of the losses of all actions from one reward.
     estimate: parts.Estimate = parts.ImplicitExploration()
+    #: Policy that the regulariser pulls towards.
     anchor: parts.Anchor = parts.MovingAnchor()
 
     @classmethod
@@ -215,6 +220,7 @@ class EXP3IX(PolicyLearner):
     True
     """
 
+    #: Factor of the step size.
     scale: float = 1.0
 
     def __check_init__(self) -> None:

@@ -166,7 +166,10 @@ class Online:
         if watching == (other is None):
             expected = "the opponent's action" if watching else "None unless the player watches"
             raise InputError("other", expected, other)
-        shown = other if other is None else np.int32(checks.check_count("other", other, at_least=0))
+        shown = None
+        if other is not None:
+            most = getattr(getattr(self._learner, "tokens", None), "actions", 2**31)
+            shown = np.int32(check_below("other", other, most, "a number"))
         if self.rounds == self._room and isinstance(self._learner, ContextLearner):
             self._grow(self._learner)
         if self._range is None:
@@ -355,6 +358,8 @@ def _spec(learner: Any, actions: Any, states: Any, discount: Any, state: Any) ->
     kind, sizes = type(learner).__name__, {"actions": actions, "states": states}
     if actions is None and getattr(learner, "any_unit", False):
         raise InputError("actions", "the number of actions for players of any size", None)
+    if states is None and getattr(learner, "any_unit", False) and learner.states is not None:
+        raise InputError("states", "the number of states for players of any size", None)
     if isinstance(learner, ContextLearner) and hasattr(learner, "actions"):
         for name, value in sizes.items():
             known = sizes[name] = getattr(learner, name, None)

@@ -37,7 +37,9 @@ class CertifiedOutput:
     outputs. `guarantee` and `concession` concern each player's own policy alone.
     """
 
+    #: The game that was played.
     game: MarkovGame
+    #: Every round that was played.
     history: History = field(repr=False)
 
     @cached_property

@@ -151,6 +151,7 @@ class MovingAnchor(Anchor):
     [0.625, 0.375]
     """
 
+    #: Weight of the current policy in each update of the anchor.
     weight: Schedule = Power(2.0, 1.0, shift=1.0)
 
     def init(self, policy: jax.Array) -> jax.Array:
@@ -224,6 +225,7 @@ class ControlVariate(Estimate):
     [0.5, 0.75]
     """
 
+    #: Step size of the tracked losses.
     step: Schedule = Power(1.0, 0.5)
 
     def init(self, actions: int) -> jax.Array:
@@ -270,7 +272,9 @@ class Baseline(LossForm):
     (0.75, 0.25)
     """
 
+    #: Step size of the baseline.
     step: Schedule = Power(1.0, 0.5)
+    #: Baseline before the first round.
     start: float = 0.5
 
     def init(self) -> jax.Array:
@@ -300,7 +304,9 @@ class Standardised(LossForm):
     0.25
     """
 
+    #: Step size of the baseline and of the spread.
     step: Schedule = Power(1.0, 0.5)
+    #: Baseline before the first round.
     start: float = 0.5
     #: Spread at which losses are unchanged: the standard deviation of a fair coin.
     unit: float = 0.5

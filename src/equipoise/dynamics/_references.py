@@ -39,7 +39,9 @@ class OptimisticOMD(PolicyLearner):
 
     sees: ClassVar[type] = Values
 
+    #: Step size.
     eta: Schedule = Constant(0.2)
+    #: Mirror map, which defines the distance.
     mirror: MirrorMap = Euclidean()
 
     def init(self, spec: Spec) -> OptimisticState:
@@ -133,6 +135,7 @@ class Fixed(Learner):
 
     sees: ClassVar[type] = Nothing
 
+    #: (actions,), or (states, actions) in Markov games.
     probabilities: np.ndarray
 
     def __init__(self, probabilities: Any):

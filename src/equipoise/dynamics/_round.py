@@ -48,6 +48,7 @@ class Tables(eqx.Module):
     reward: Any
     #: (states, rows, columns, states, games); None for matrix games.
     transition: Any = None
+    #: Discount factor of Markov games.
     discount: float = eqx.field(static=True, default=0.0)
 
     @property
@@ -135,14 +136,18 @@ class Tables(eqx.Module):
 class Seen(eqx.Module):
     """Everything that one seat may see of a round; `inform` selects what its `sees` declares."""
 
+    #: Own action.
     action: jax.Array
+    #: Own reward.
     reward: jax.Array
-    #: States before and after the round; None in matrix games.
+    #: State before the round; None in matrix games.
     state: Any = None
+    #: State after the round; None in matrix games.
     next_state: Any = None
-    #: Only for learners with full information: the policy played, and a function that returns the
-    #: mean reward of each own action.
+    #: Policy played; only for learners with full information.
     played: Any = None
+    #: Function that returns the mean reward of each own action; only for learners with full
+    #: information.
     values: Any = None
     #: The opponent's action, for learners that see it.
     other: Any = None
@@ -151,11 +156,13 @@ class Seen(eqx.Module):
 class Seats(eqx.Module):
     """Two learners that play a batch of games. Made by `seat`."""
 
+    #: Learner of the row player.
     row: Learner
     #: None if `row` holds both seats.
     column: Learner | None
     #: Exploration of both seats; None for a seat without exploration.
     exploration: tuple[Any, Any]
+    #: Whether the exploration of each seat falls with the round.
     fading: tuple[bool, bool] = eqx.field(static=True)
     #: Whether `row` holds both seats with a leading axis of seats in its arrays.
     stacked: bool = eqx.field(static=True, default=False)
@@ -177,6 +184,25 @@ class Seats(eqx.Module):
             return learner.within(rounds) if isinstance(learner, ContextLearner) else learner
 
         return replace(self, row=bound(self.row), column=bound(self.column))
+
+    @property
+    def context_ends(self) -> list[int]:
+        """Rounds after which a learner no longer reads its context, in ascending order."""
+        both = [who.context_rounds for who in self.each if isinstance(who, ContextLearner)]
+        return sorted({last for last in both if last is not None})
+
+    def after(self, t: int, states: Any) -> tuple["Seats", Any]:
+        """Return the seats and states after round `t`, without contexts that are no longer read."""
+
+        def one(who: Any, state: Any) -> tuple[Any, Any]:
+            last = who.context_rounds if isinstance(who, ContextLearner) else None
+            return (who, state) if last is None or last > t else who.without_context(state)
+
+        if self.column is None:
+            row, states = one(self.row, states)
+            return replace(self, row=row), states
+        (row, own), (column, other) = map(one, self.each, states)
+        return replace(self, row=row, column=column), (own, other)
 
     def begin(self, specs: tuple[Spec, Spec], games: int) -> Any:
         """Return the states of the learners before the first round."""
@@ -307,12 +333,15 @@ def seat(row: Learner, column: Learner) -> Seats:
 class Event(eqx.Module):
     """The events of a round; policies are those at the state visited, (actions, games)."""
 
+    #: Policies that were played, of the row player and of the column player.
     played: tuple[jax.Array, jax.Array]
     #: Policies before exploration was mixed in; None if nobody explores.
     held: tuple[jax.Array, jax.Array] | None
+    #: Actions of the row player and of the column player.
     actions: tuple[jax.Array, jax.Array]
-    #: Mean reward of the joint action, and the reward that the players saw.
+    #: Mean reward of the joint action.
     mean: jax.Array
+    #: Reward that the players saw.
     reward: jax.Array
     #: The state the round was played in; `()` in matrix games.
     state: Any = ()

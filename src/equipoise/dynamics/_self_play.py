@@ -55,8 +55,11 @@ class Named(NamedTuple):
     ('V-learning', True)
     """
 
+    #: Title in tables.
     title: str
+    #: Function that makes the learner for matrix games; None if it does not play them.
     matrix: Maker | None = None
+    #: Function that makes the learner for Markov games; None if it does not play them.
     markov: Maker | None = None
 
 
@@ -174,7 +177,7 @@ def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
 def _path_rounds(first: int) -> tuple[int, ...]:
     """Return approximately logarithmically spaced rounds before `first`, for the plotted path.
 
-    A learner has covered most of its path before its gap is first recorded.
+    A learner has covered most of its path before its NashConv is first recorded.
 
     >>> _path_rounds(100)
     (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 79)
@@ -186,9 +189,9 @@ def _path_rounds(first: int) -> tuple[int, ...]:
 def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None = None) -> Record:
     """Let two learners play random games, and return the record that `equipoise play` writes.
 
-    At the rounds of `config.record_rounds`, the record holds the mean exact gap of the last and of
-    the average policies and the regret of both players. It also holds the certificate of the last
-    policies, and for games with three rows the path of one policy.
+    At the rounds of `config.record_rounds`, the record holds the mean NashConv of the last and of
+    the average policies (arrays `gap/...`) and the regret of both players. It also holds the
+    certificate of the last policies, and for games with three rows the path of one policy.
 
     With `run`, everything is written to a run folder. Ctrl-C then stops the run within about a
     second, writes a checkpoint and returns the record so far, whose scalar `rounds` is less than

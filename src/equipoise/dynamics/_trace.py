@@ -114,6 +114,7 @@ def _error(values: np.ndarray) -> np.ndarray:
 class PlayState(eqx.Module):
     """Everything `play` needs to resume, as NumPy arrays with the flattened batch last."""
 
+    #: State of the loop.
     loop: LoopState
     #: (2, games): words of the games' keys.
     keys: np.ndarray
@@ -135,7 +136,9 @@ class Trace:
     ((8, 3), (2, 8), [10, 100])
     """
 
+    #: The games that were played.
     games: MatrixGame | MarkovGame
+    #: Policies at the recorded rounds.
     recorded: Recorded
     #: (records, ..., 2): regret of the row and of the column player; None for Markov games.
     #: A player's regret is the mean total reward of its best fixed action against the policies
@@ -143,6 +146,7 @@ class Trace:
     regret: np.ndarray | None
     #: Pass it to `play` to resume the run. None if a frozen player played.
     state: PlayState | None = field(repr=False)
+    #: Number of seeds per game; None without an axis of seeds.
     seeds: int | None = None
     #: Every round, if `play` was called with `history=True`.
     history: History | None = field(default=None, repr=False)

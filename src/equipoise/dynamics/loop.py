@@ -10,6 +10,7 @@ multiples of `BLOCK` counted from the first round, wherever a run stops, so that
 resuming a run does not change a bit. `remember` also returns every round.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -86,7 +87,9 @@ class LoopState(eqx.Module):
     round: jax.Array
     #: States of the two learners, in the layout of `equipoise.dynamics._round`.
     learners: Any
+    #: State in which the next round is played; `()` in matrix games.
     place: Any
+    #: Sums over the rounds played.
     sums: Sums
 
 
@@ -185,7 +188,9 @@ def advance(
 class Remembered(eqx.Module):
     """Result of `remember`; rounds are the first axis of all arrays in `events` and `expected`."""
 
+    #: State after the last round.
     state: LoopState
+    #: The events of each round.
     events: Event
     #: Mean reward of the row player given both policies.
     expected: jax.Array
@@ -265,7 +270,11 @@ def remember(
     # The kernel of an accelerator reads only the filled part of a context.
     long = seats.in_context and rounds > SHORT and jax.default_backend() == "cpu"
     segments = SEGMENTS if long else 1
-    ends = [round(rounds * (i + 1) / segments) for i in range(segments)]
+    # Runs with a context start in round 1.
+    dropped = [end for end in seats.context_ends if end < rounds]
+    read = dropped[0] if dropped else rounds
+    parts = [round(read * (i + 1) / segments) for i in range(segments)]
+    ends = sorted({*parts, *dropped, rounds})
     like = []
     if marking:
         like = jax.eval_shape(lambda: body(seats, (state, kept, None), (ts[0], slots[0]))[0][2])
@@ -277,6 +286,8 @@ def remember(
             lambda c, moment, who=who: body(who, c, moment), carry, (ts[part], slots[part])
         )
         pieces.append(piece)
+        seats, states = seats.after(end, carry[0].learners)
+        carry = (replace(carry[0], learners=states), *carry[1:])
     events, means = jax.tree.map(lambda *parts: jnp.concatenate(parts), *pieces)
     after, kept, marked = carry
     policies = upcoming(tables, seats, after.round, after.learners)

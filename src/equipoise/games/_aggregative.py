@@ -110,9 +110,13 @@ class AggregativeGame(Crowd):
     """
 
     kind: ClassVar[str] = "aggregative"
+    #: (agents or types, actions, d): what each action adds to the sum.
     influence: np.ndarray
+    #: (agents or types,): number of agents that each row stands for.
     counts: np.ndarray
+    #: The reward function, with what is known about it.
     field: Field = eqx.field(static=True)
+    #: Factor of the sum of influences.
     scale: float = eqx.field(static=True)
     #: Largest Lipschitz constant of any reward.
     lipschitz: float = eqx.field(static=True)
@@ -120,7 +124,9 @@ class AggregativeGame(Crowd):
     slopes: Slopes | None = eqx.field(static=True)
     #: Whether the Lipschitz constant was estimated rather than given.
     lipschitz_estimated: bool = eqx.field(static=True)
+    #: Interval that contains all rewards.
     bounds: tuple[float, float] = eqx.field(static=True)
+    #: Names of types and actions.
     labels: Labels = eqx.field(static=True)
 
     def __init__(
@@ -264,17 +270,24 @@ class AggregativeMarkovGame(Crowd):
     influence: np.ndarray
     counts: np.ndarray
     horizon: int = eqx.field(static=True)
+    #: Number of states.
     states: int = eqx.field(static=True)
+    #: Factor of the sum of influences.
     scale: float = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
+    #: Reward function `reward(h, s, x)`.
     reward: Callable[..., Any] = eqx.field(static=True)
+    #: Transition function `transition(h, s, x)`.
     transition: Callable[..., Any] = eqx.field(static=True)
+    #: Whether `reward` accepts many aggregates at once.
     elementwise: bool = eqx.field(static=True)
+    #: Whether `transition` accepts many aggregates at once.
     transition_elementwise: bool = eqx.field(static=True)
     lipschitz: float = eqx.field(static=True)
     transition_lipschitz: float = eqx.field(static=True)
     #: Whether a Lipschitz constant was estimated rather than given.
     lipschitz_estimated: bool = eqx.field(static=True)
+    #: Names of types, actions and states.
     labels: Labels = eqx.field(static=True)
 
     def __init__(

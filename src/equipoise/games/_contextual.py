@@ -85,6 +85,7 @@ class ContextualGame(InteractionGame):
     kind: ClassVar[str] = "contextual"
     interactions: Interactions
     context_probabilities: np.ndarray
+    #: Number of actions of each agent.
     action_counts: tuple[int, ...] = eqx.field(static=True)
     noise: float = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)

@@ -25,7 +25,7 @@ class RewardFunction(Value):
     """A user-written reward function of all actions (and of the context, if there are several).
 
     `reward(actions)`, or `reward(actions, context)`, is written for JAX. It takes the actions
-    (agents,) of one sample and returns the rewards (agents,). If you know a bound on the slope of
+    (agents,) of one sample and returns the rewards (agents,). If you know a Lipschitz constant of
     each agent's reward in its own action, give it as `lipschitz`; give a bound on the second
     derivative as `curvature`.
 
@@ -37,9 +37,13 @@ class RewardFunction(Value):
     (5, 3)
     """
 
+    #: The function.
     reward: Callable[..., Any] = eqx.field(static=True)
+    #: Number of agents.
     agents: int = eqx.field(static=True)
+    #: Number of contexts.
     contexts: int = eqx.field(static=True)
+    #: Interaction rank; the number of agents if it is unknown.
     rank: int = eqx.field(static=True)
     lipschitz: float | None = eqx.field(static=True)
     curvature: float | None = eqx.field(static=True)
@@ -159,6 +163,7 @@ class ContinuousGame(SingleGame):
     transitions: np.ndarray | None
     initial: np.ndarray | None
     horizon: int = eqx.field(static=True)
+    #: Half-width of the uniform noise that is added to logged rewards.
     noise: float = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 
@@ -210,9 +215,9 @@ class ContinuousGame(SingleGame):
         for JAX: it takes the actions (agents,) of one sample and returns the rewards (agents,).
         Pass its interaction rank as `rank` if it is less than the number of agents.
 
-        Certificates of these games are bounds: `gains` are those of the best deviations found. Say
-        what you know about how an agent's reward depends on its own action: `lipschitz`, a bound on
-        its slope, or better `curvature`, a bound on its second derivative. With either of them,
+        Certificates of these games are bounds: `gains` are those of the best deviations found.
+        Declare how an agent's reward depends on its own action: `lipschitz`, its Lipschitz
+        constant, or better `curvature`, a bound on its second derivative. With either of them,
         `upper` is proven; with neither, it is infinite.
 
         **Example**
@@ -422,7 +427,7 @@ def _check_chances(transitions: np.ndarray) -> None:
 
 
 def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) -> None:
-    """Refuse missing or invalid contexts or states; of traced ones, only the shape is checked."""
+    """Refuse missing or invalid contexts or states; check only the shapes of traced values."""
     if value is None:
         if needed:
             raise InputError(name, f"one of {count} for each sample", "none")

@@ -110,7 +110,9 @@ class PolynomialTerms(Value):
     pairs: dict[tuple[int, int], Any]
     groups: dict[int, Group]
     effects: Any
+    #: Number of agents.
     agents: int = eqx.field(static=True)
+    #: Number of contexts.
     contexts: int = eqx.field(static=True)
     #: Largest number of agents in a non-zero term.
     rank: int = eqx.field(static=True)

@@ -59,6 +59,7 @@ class DecoupledMarkovGame(InteractionGame):
     initial: np.ndarray
     context_probabilities: np.ndarray
     states: tuple[int, ...] = eqx.field(static=True)
+    #: Number of actions of each agent.
     action_counts: tuple[int, ...] = eqx.field(static=True)
     noise: float = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)

@@ -130,14 +130,17 @@ class FlowPolicy(Policy):
         assert self.path_pairs is not None
         assert self.path_links is not None
         assert self.path_starts is not None
+        for name, part in (("path_flows", self.path_flows), ("path_links", self.path_links)):
+            if part.ndim != 1:
+                raise InputError(name, "a list of numbers", f"shape {part.shape}")
         count, end = len(self.path_flows), len(self.path_links)
         checks.check_finite("path_flows", self.path_flows)
-        if self.path_flows.ndim != 1 or (self.path_flows < 0.0).any():
-            raise InputError("path_flows", "numbers >= 0, one for each path", self.path_flows)
+        if (self.path_flows < 0.0).any():
+            raise InputError("path_flows", "numbers >= 0", f"{self.path_flows.min():g}")
         checks.check_shape("path_pairs", self.path_pairs, (count,), "one for each path")
         starts = self.path_starts
         checks.check_shape("path_starts", starts, (count + 1,), "one more than the number of paths")
-        if starts[0] != 0 or starts[-1] != end or (np.diff(starts) < 1).any():
+        if starts[0] != 0 or starts[-1] != end or (starts[1:] <= starts[:-1]).any():
             expected = f"increasing numbers from 0 to {end}, the number of links on paths"
             raise InputError("path_starts", expected, starts)
         links = self.flows.shape[-1]

@@ -31,10 +31,13 @@ class Labels:
     'Colin'
     """
 
+    #: Names of the players or agents.
     players: tuple[str, ...] | None = None
     actions: tuple[tuple[str, ...], ...] | None = None
+    #: Names of the states.
     states: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
+    #: Names of the contexts.
     contexts: tuple[str, ...] | None = None
 
     def __init__(
@@ -62,9 +65,14 @@ class Labels:
 
     def action(self, player: int, action: int) -> str:
         """Return the name of a player's action, or its number as text if it has no name."""
+        names = self.actions_of(player)
+        return str(action) if names is None else names[action]
+
+    def actions_of(self, player: int) -> tuple[str, ...] | None:
+        """Return the names of a player's actions, or None if they have no names."""
         if self.actions is None:
-            return str(action)
-        return self.actions[player if len(self.actions) > 1 else 0][action]
+            return None
+        return self.actions[player if len(self.actions) > 1 else 0]
 
     def state(self, state: int) -> str:
         """Return a state's name, or its number as text if it has no name."""
@@ -174,6 +182,7 @@ class Game(Value):
 
     #: Name of this kind in the catalogue, in records and in `equipoise.games.kinds`.
     kind: ClassVar[str]
+    #: Names of players, actions and so on; see `Labels`.
     labels: eqx.AbstractVar[Labels]
 
     @property

@@ -173,11 +173,15 @@ class InteractionFamily(eqx.Module):
 
     #: Name of the family in tables and run folders.
     name: str = eqx.field(static=True)
+    #: Number of agents.
     agents: int = eqx.field(static=True)
+    #: Number of actions of each agent.
     actions: int = eqx.field(static=True)
+    #: Number of contexts.
     contexts: int = eqx.field(static=True)
     #: Number of local states of each agent; None for contextual games.
     states: int | None = eqx.field(static=True)
+    #: Number of steps; 1 without states.
     horizon: int = eqx.field(static=True)
     #: The groups of agents that interact.
     groups: AllGroups | Network
@@ -185,7 +189,9 @@ class InteractionFamily(eqx.Module):
     tables: Callable[..., Tables] = eqx.field(static=True)
     #: Standard deviation of rewards under uniform play; None if rewards are drawn within [0, 1].
     scale: float | None = eqx.field(static=True)
+    #: Mean reward under uniform play.
     centre: float = eqx.field(static=True)
+    #: Standard deviation of the noise of logged rewards.
     noise: float = eqx.field(static=True)
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:

@@ -65,7 +65,9 @@ class Interactions(Value):
     [[[0.25, 0.75], [0.0, 1.0]]]
     """
 
+    #: Agents of the terms of each order.
     scopes: dict[int, np.ndarray]
+    #: Values of the terms of each order.
     tables: dict[int, Any]
     agents: int = eqx.field(static=True)
 

@@ -43,6 +43,7 @@ class MarkovGame(BatchedGame):
     """
 
     kind: ClassVar[str] = "markov"
+    #: (..., states, rows, columns), or one such array for each player.
     reward: Float[np.ndarray | jax.Array, "..."]
     transition: Float[np.ndarray | jax.Array, "..."]
     discount: float = eqx.field(static=True)

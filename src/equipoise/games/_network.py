@@ -335,8 +335,8 @@ class NetworkGame(SingleGame):
         error = (self.power * (summed + 1.0) + 8.0) * risen
         error = EPS * (error + 3.0 * (self.free_flow + self.fixed + risen + paid))
         # Values below the smallest float are lost; account for them as well.
-        lost = most * np.where(self._grows & (part < _FINE), _FINE**self.power, TINY)
-        error = error + np.where(v > 0.0, lost, 0.0)
+        lost = most * np.where(part < _FINE, _FINE**self.power, TINY)
+        error = error + np.where((v > 0.0) & self._grows, lost, 0.0)
         return np.where(error > 0.0, error + SMALLEST, 0.0)
 
     def external_costs(self, flows: Any) -> np.ndarray:

@@ -34,7 +34,9 @@ class NormalFormGame(BatchedGame):
     """
 
     kind: ClassVar[str] = "normal-form"
+    #: (..., players, actions of each player).
     payoffs: Float[np.ndarray | jax.Array, "..."]
+    #: Number of players.
     player_count: int = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 

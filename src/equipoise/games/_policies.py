@@ -41,6 +41,7 @@ class Profile(Policy):
     """
 
     kind: ClassVar[str] = "profile"
+    #: One array for each player.
     strategies: tuple[Any, ...]
 
     def __init__(self, strategies: Any, *more: Any):
@@ -122,6 +123,7 @@ class JointPolicy(Policy):
     """
 
     kind: ClassVar[str] = "joint"
+    #: Probability of each action profile.
     joint: np.ndarray
     players: int = eqx.field(static=True)
 

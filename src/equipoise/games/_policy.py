@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import Value
 
 _Policy = TypeVar("_Policy", bound="Policy")
@@ -69,10 +69,9 @@ class Policy(Value):
         unknown = sorted(set(parts) - {p.name for p in parameters})
         missing = [p.name for p in parameters if p.default is p.empty and p.name not in parts]
         if unknown or missing:
-            raise ValueError(
-                f"policy: expected {', '.join(p.name for p in parameters)} for a policy of kind "
-                f"{cls.kind}, found {', '.join(sorted(map(str, parts))) or 'nothing'}"
-            )
+            expected = f"{', '.join(p.name for p in parameters)} for a policy of kind {cls.kind}"
+            found = ", ".join(sorted(map(str, parts))) or "nothing"
+            raise InputError("policy", expected, found)
         return cls(**{name: checks.plain_numbers(name, part) for name, part in parts.items()})
 
 

@@ -141,10 +141,13 @@ class Family(eqx.Module):
     name: str = eqx.field(static=True)
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
+    #: Draws the rewards of a game.
     rewards: Draw | MixedRewards
     #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
+    #: Discount factor of a Markov game.
     discount: float = eqx.field(static=True, default=0.0)
+    #: Draws the transitions of a Markov game; None for matrix games.
     transitions: Draw | None = None
     #: The game the family is centred on, if any.
     base: MatrixGame | MarkovGame | None = None

@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
         **{"tokens": "vocabulary", "shared": False, "loss": "expert", "expert": "nash-samples"},
+        **{"head_groups": None, "optimiser": "adam"},
         **{"contexts": "learners", "learners": ("omd",), "training_games": 5, "batch": 32},
         **{"steps": 1000, "schedule": "constant", "warmup": 0, "patience": 5, "stop_on": "kl"},
         # Vocabulary tokens are played one by one, which is slow, so few games are held out.
@@ -34,14 +35,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "any": {
         **{"tokens": "adaptive", "rounds": 255, "layers": 6, "heads": 8, "width": 256},
-        **{"hidden": 1024, "head_groups": 1, "batch": 512, "play_ahead": 16},
+        **{"hidden": 1024, "batch": 512, "play_ahead": 16},
         **{"noise": ("exact", "exact", "bernoulli", "gaussian"), "watched": 0.125},
-        **{"optimiser": "muon", "steps": 4800, "evaluate_every": 800, "held_out": 1024},
+        **{"steps": 4800, "evaluate_every": 800, "held_out": 1024},
         **{"stages": ("rounds=1023 batch=128 steps=3200",)},
     },
     "large": {
-        **{"layers": 6, "width": 128, "hidden": 512, "head_groups": 1},
-        **{"batch": 512, "steps": 7000, "optimiser": "muon"},
+        **{"layers": 6, "width": 128, "hidden": 512},
+        **{"batch": 512, "steps": 7000},
     },
 }
 
@@ -51,7 +52,7 @@ class Config:
     """Settings of a pre-training run: model size, data, loss and optimiser.
 
     The default model has the size of the in-context paper's: 2 layers, 4 heads, width 64 and MLPs
-    with 256 hidden units.
+    with 256 hidden units. Its heads share keys and values, unlike the paper's.
 
     **Example**
 
@@ -78,8 +79,9 @@ class Config:
     layers: int = 2
     #: Number of attention heads.
     heads: int = 4
-    #: Number of groups of heads that share keys and values. None gives each head its own.
-    head_groups: int | None = None
+    #: Number of groups of heads that share keys and values. Fewer groups make play faster, since
+    #: the cache is smaller. None gives each head its own.
+    head_groups: int | None = 1
     #: Size of the residual stream. It must be a multiple of heads.
     width: int = 64
     #: Number of hidden units in each MLP.
@@ -95,11 +97,13 @@ class Config:
 
     # -- data
 
-    #: Training loss. "exploitability" is the mean duality gap of the two players' policies over
-    #: rounds. "expert" is the cross-entropy to an expert's policies, as in the paper.
+    #: Training loss. "exploitability" is the mean NashConv (duality gap) of the two players'
+    #: policies over rounds; unlike a certificate's `exploitability`, it is not divided by two.
+    #: "expert" is the cross-entropy to an expert's policies, as in the paper.
     loss: Literal["exploitability", "expert"] = "exploitability"
-    #: Whether rounds, game sizes and noises with small gaps count as much as those with large gaps:
-    #: the loss is then the mean logarithm of their mean gaps. Applies only with tokens "adaptive".
+    #: Whether rounds, game sizes and noises with a small NashConv count as much as those with a
+    #: large one: the loss is then the mean logarithm of their mean NashConv. Applies only with
+    #: tokens "adaptive".
     relative: bool = False
     #: Expert to imitate: the equilibrium ("nash"), actions sampled from it ("nash-samples"), or
     #: mirror descent on the same history ("omd"). Applies only with loss "expert".
@@ -145,7 +149,7 @@ class Config:
     micro_batch: int | None = None
     #: Optimiser: Adam for all weights, or Muon for the matrices of the layers. Muon needs fewer
     #: steps.
-    optimiser: Literal["adam", "muon"] = "adam"
+    optimiser: Literal["adam", "muon"] = "muon"
     #: Peak learning rate of Adam. Muon's learning rate is five times as large.
     learning_rate: float = 1e-3
     #: How the learning rate changes after the warm-up.
@@ -173,10 +177,10 @@ class Config:
     held_out: int = 256
     #: Stop after this many evaluations without a better result. None never stops early.
     patience: int | None = None
-    #: Held-out value that selects the weights and stops training: the gap after the last round
+    #: Held-out value that selects the weights and stops training: the NashConv after the last round
     #: ("gap"), or the divergence from the expert ("kl", which requires loss "expert"). In Markov
-    #: games this gap is a mean over states times 1 - discount, and is therefore smaller than the
-    #: `nash_conv` of `evaluate`.
+    #: games this NashConv is scaled (the mean over states, times 1 - discount), and is therefore
+    #: smaller than the `nash_conv` of `evaluate`.
     stop_on: Literal["gap", "kl"] = "gap"
     #: Stop when the held-out value of every seed is below this, in the unit of stop_on. None never
     #: stops early.
@@ -270,7 +274,7 @@ class Config:
 
     @classmethod
     def large(cls, rounds: int = 256, **changes: Any) -> "Config":
-        """Return the config of the players that ship with the package; it needs an accelerator.
+        """Return the config of the players iid3, iid5 and markov3; training with it needs a GPU.
 
         >>> Config.large().layers
         6

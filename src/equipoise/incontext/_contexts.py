@@ -1,8 +1,8 @@
 """Histories of play, an expert's policies after each of them, and the training losses.
 
-The gaps here are losses to be differentiated. Certificates are computed elsewhere, in double
-precision and by other code. By the envelope theorem, the gradient of the value of a best response
-is the gradient with the responding policy held fixed.
+Gaps (NashConv, in Markov games scaled) are losses to be differentiated here. Certificates are
+computed elsewhere, in double precision and by other code. By the envelope theorem, the gradient of
+the value of a best response is the gradient with the responding policy held fixed.
 """
 
 from dataclasses import replace

@@ -134,14 +134,17 @@ def fingerprint(players: Players) -> str:
     return weights.fingerprint(weights.named(players.models))
 
 
-def load(name: str | os.PathLike[str]) -> Players:
+def load(name: str | os.PathLike[str] = "any") -> Players:
     """Load trained players from a folder, or by name if they ship with the package.
+
+    Without a name, the players are "any", which play matrix games with 2 to 6 actions for each
+    player.
 
     **Example**
 
     >>> import equipoise as eq
-    >>> eq.incontext.load("iid3").actions
-    (3, 3)
+    >>> eq.incontext.load().any_size, eq.incontext.load("iid3").actions
+    (True, (3, 3))
     """
     folder = find(name)
     content = _described(folder)

@@ -11,10 +11,11 @@ see `Guarded.regret_bound`.
 
 **A relay.** The player is active for as many rounds as it was trained on, then the fallback takes
 over. It starts from the player's mean policy over the last quarter of its rounds, with the step
-sizes of a much later round: large steps would undo what the player reached. If the net outweighs
-the player in a game, the fallback takes over earlier, from scratch.
+sizes of a much later round until that round: large steps would undo what the player reached. If
+the net outweighs the player in a game, the fallback takes over earlier, from scratch. After the
+last of its rounds the player needs no context any more, and `equipoise.dynamics.play` drops it.
 
-What differs from print: weights have a prior, the rates fall with the round so that the horizon
+Differences from the paper: weights have a prior, the rates fall with the round so that the horizon
 need not be known, and both start again when the fallback takes over.
 """
 
@@ -41,9 +42,10 @@ from equipoise.dynamics import (
 )
 from equipoise.incontext._players import Player, Players, check_one_pair
 
-#: A fallback that receives a policy continues with the step sizes of a round this many times the
-#: round of the relay. Mirror descent needs about that many rounds to reach an equally good policy.
-HEAD_START = 16
+#: A fallback that receives a policy uses the step sizes of a round this many times the round of the
+#: relay, until that round. Larger steps would undo what the player reached, and smaller steps would
+#: learn too slowly. Found by search on games other than those of docs/theory/guarded-play.md.
+HEAD_START = 48
 
 
 class GuardState(eqx.Module):
@@ -74,7 +76,9 @@ class GuardedPlayer(ContextLearner):
     (1024, 'Bandit')
     """
 
-    player: Player
+    #: The frozen player; None once it has played all its rounds.
+    player: Player | None
+    #: The learner that takes over.
     fallback: Learner
     #: Number of rounds for which the player is active.
     rounds: int = eqx.field(static=True)
@@ -88,7 +92,7 @@ class GuardedPlayer(ContextLearner):
         room = min(spec.rounds, self.rounds) or self.rounds
         none, zero = jnp.zeros((), bool), jnp.int32(0)
         return GuardState(
-            player=self.player.init(replace(spec, rounds=room)),
+            player=None if self.player is None else self.player.init(replace(spec, rounds=room)),
             fallback=self.fallback.init(spec),
             round=zero,
             since=zero,
@@ -115,18 +119,20 @@ class GuardedPlayer(ContextLearner):
         rate = net_rate(t - state.since, policy.shape[0])
         loss = (1.0 - feedback.reward) / (policy[action] + rate / 2.0)
         losses = state.losses + loss * jnp.concatenate([advice[action][None], here])
-        # All games are in the same round, so after its last round the player costs nothing.
-        player = jax.lax.cond(
-            t <= self.rounds,
-            lambda: self.player.update(state.player, feedback),
-            lambda: state.player,
-        )
-        quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
-        late = state.late + jnp.where(quarter, self.player.policy(state.player), 0.0)
+        active, player, late = self.player, state.player, state.late
+        if active is not None:
+            # All games are in the same round, so after its last round the player is not evaluated.
+            player = jax.lax.cond(
+                t <= self.rounds,
+                lambda: active.update(state.player, feedback),
+                lambda: state.player,
+            )
+            quarter = (t > 0.75 * self.rounds) & (t <= self.rounds)
+            late = late + jnp.where(quarter, active.policy(state.player), 0.0)
         # The fallback is updated from the first round on, so that it knows the scale of rewards.
         ahead = HEAD_START if isinstance(self.fallback, PolicyLearner) else 1
-        late_steps = t + (ahead - 1) * self.rounds
-        clock = jnp.where(state.fresh, t - state.since, jnp.where(state.relieved, late_steps, t))
+        small_steps = jnp.maximum(t, ahead * self.rounds)
+        clock = jnp.where(state.fresh, t - state.since, jnp.where(state.relieved, small_steps, t))
         fallback = self.fallback.update(state.fallback, Bandit(clock, action, feedback.reward))
         after = GuardState(
             player, fallback, t, state.since, state.relieved, state.fresh, losses, late
@@ -148,19 +154,34 @@ class GuardedPlayer(ContextLearner):
 
     def within(self, rounds: int) -> "GuardedPlayer":
         """Return this player with attention limited to `rounds` rounds of the inner player."""
+        if self.player is None:
+            return self
         return replace(self, player=self.player.within(min(rounds, self.rounds)))
+
+    @property
+    def context_rounds(self) -> int | None:
+        """Number of rounds of the inner player: the fallback needs no context."""
+        return None if self.player is None else self.rounds
+
+    def without_context(self, state: GuardState) -> tuple["GuardedPlayer", GuardState]:
+        """Return the fallback and the net alone, which cost little per round."""
+        return replace(self, player=None), eqx.tree_at(lambda s: s.player, state, None)
 
     def grow(self, state: GuardState, rounds: int) -> GuardState:
         """Return the state with room for `rounds` rounds, at most those that the player plays."""
+        if self.player is None:
+            return state
         player = self.player.grow(state.player, min(rounds, self.rounds))
         return eqx.tree_at(lambda s: s.player, state, player)
 
     def fitted(self, actions: int, states: int | None = None) -> "GuardedPlayer":
         """Return this player for games of another size."""
-        return replace(self, player=self.player.fitted(actions))
+        return self if self.player is None else replace(self, player=self.player.fitted(actions))
 
     def _advice(self, state: GuardState) -> Array:
         """Return the policy of the active part."""
+        if self.player is None:
+            return self.fallback.policy(state.fallback)
         own = self.player.policy(state.player)
         share = 0.0
         if self.player.exploration is not None:
@@ -193,7 +214,8 @@ class Guarded(Pair):
     fallback continues from the policy they reached. In a game in which the net outweighs the
     player, the fallback takes over at once. Whatever the opponent does, the regret of a seat is at
     most `regret_bound`. `equipoise.dynamics.play` and `equipoise.Online` accept guarded players
-    wherever they accept players.
+    wherever they accept players. The bound needs rewards in a known range: pass `reward_range` to
+    `Online`, which otherwise scales rewards by the range seen so far.
 
     **Arguments**
 

@@ -60,7 +60,7 @@ class PlayerState(eqx.Module):
 class Player(ContextLearner):
     """A frozen transformer in one seat: a learner whose state is the context it has read.
 
-    `Players.learners` makes them. `equipoise.dynamics.play` lets them play any other learner.
+    `Players.learners` makes them; `model`, `tokens`, `states` and `reading` are those of `Players`.
 
     **Example**
 
@@ -180,8 +180,8 @@ class Player(ContextLearner):
 class Players(Pair):
     """A row player and a column player for games of one shape.
 
-    Every array of `models` has two leading axes: the seeds of a training run, and the seats (one if
-    a single model plays both, otherwise two). `players[i]` is the pair of one seed.
+    Arrays of `models` have two leading axes: seeds of a training run, and seats (1 if one model has
+    both). `players[i]` is one seed. `tokens` encodes rounds; `states` is None for matrix games.
 
     **Example**
 
@@ -192,7 +192,7 @@ class Players(Pair):
     >>> players.seeds, players.seats, players[1].seeds
     (2, 1, 1)
     >>> players[1]
-    Players(3 x 3 actions, 571 weights, seeds=1, seats=1, tokens='round')
+    Players(3 x 3 actions, 475 weights, seeds=1, seats=1, tokens='round')
     """
 
     models: Transformer
@@ -341,7 +341,7 @@ def initial_players(family: Family, config: Config, *, key: Any) -> Players:
     >>> family = eq.games.families.uniform(actions=3)
     >>> tiny = eq.incontext.Config(rounds=8, layers=1, width=8, hidden=8, seeds=2)
     >>> eq.incontext.initial_players(family, tiny, key=0).parameters  # of one model
-    571
+    475
     """
     if not isinstance(family, Family):
         raise InputError("family", "a Family of games", type(family).__name__)

@@ -63,7 +63,7 @@ def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pa
 
 
 def best_static(sample: Games) -> Pair:
-    """Return the single pair of policies with the smallest mean gap over a sample of games.
+    """Return the single pair of policies with the smallest mean NashConv over a sample of games.
 
     For matrix games the problem splits into `max_x mean_i min_b (x'A_i)_b` and the same for the
     column player: two linear programs, solved exactly. For Markov games, gradient descent from the

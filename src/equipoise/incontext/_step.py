@@ -1,5 +1,6 @@
 """One cycle of training: play games, then learn from them, compiled as one program."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -7,9 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array
-from optax.contrib import MuonDimensionNumbers, muon
 
 from equipoise.core import streams
 from equipoise.core.devices import AXIS, everywhere, first_copy, mesh_for, replicate
@@ -20,18 +19,17 @@ from equipoise.incontext import _contexts as contexts
 from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import Context, take
 from equipoise.incontext._model import Transformer, lower_precision
+from equipoise.incontext._optimiser import make_optimiser
 from equipoise.incontext._players import AnySize, Player, Players, pick
 
-#: Typical size of an entry of Muon's update relative to the learning rate, about that of Adam.
-MUON_STEP = 0.2
-#: Muon's learning rate relative to Adam's. Muon's steps are bounded equally in every direction.
-MUON_RATE = 5.0
 #: Smallest and largest scale of Gaussian noise in training.
 GAUSSIAN_SCALES = (0.03, 0.5)
 #: Largest number of actions of a small game.
 SMALL = 3
 #: Number of tokens of a micro-batch on a CPU, chosen so that its activations stay in the cache.
 CPU_TOKENS = 2048
+#: Number of games that are played together on a CPU; their contexts should stay in the cache.
+CPU_GAMES = 16
 
 
 class MixedNoise(Noise):
@@ -127,6 +125,22 @@ def play_varied(
         books = jax.vmap(jax.vmap(first))(variety.counts, both)
         state = eqx.tree_at(lambda s: s.learners, state, books)
     return remember(tables, seats, words, rounds=rounds, noise=variety.noise, state=state, **kept)
+
+
+def in_tiles(function: Callable[[Any], Any], games: int, backend: str) -> list[Any]:
+    """Call a function of indices of games for all games, or on a CPU for one tile after another.
+
+    The last tile is filled up with the last game.
+
+    >>> [part.tolist() for part in in_tiles(lambda index: 2 * index, 17, "cpu")][1][:3]
+    [32, 32, 32]
+    """
+    if backend != "cpu" or games <= CPU_GAMES:
+        return [function(slice(None))]
+    tiles = -(-games // CPU_GAMES)
+    index = jnp.minimum(jnp.arange(tiles * CPU_GAMES), games - 1).reshape(tiles, CPU_GAMES)
+    found = jax.lax.map(function, index)
+    return [pick(found, tile) for tile in range(tiles)]
 
 
 class TrainingSet(eqx.Module):
@@ -278,17 +292,23 @@ class Trainer(eqx.Module):
         self, models: Transformer, games: TrainingSet, words: Array, shares: Array
     ) -> Context:
         """Play the current models, with a constant share of exploration in each game."""
-        low = jax.lax.stop_gradient(self._lowered(models))
-        players, variety = self.players, games.variety
-        who = players.seated(low, shares, fading=False, watching=players.any_size)
-        found = play_varied(games.tables, seat(*who), words, self.config.rounds, variety)
-        if variety is None or not players.any_size:
-            return Context.of(found)
-        both = jnp.broadcast_to(variety.shown, variety.counts.shape)
-        groups = variety.groups if self.config.relative else None
-        weights = None if games.tables.states is None else 1.0 / variety.states
-        context = Context.of(found, variety.counts, both, groups, weights)
-        return contexts.note_down(cast(Any, players.tokens), context, games.tables.discount)
+        low, players = jax.lax.stop_gradient(self._lowered(models)), self.players
+
+        def some(index: Any) -> Context:
+            own = games.some(index)
+            tables, variety = own.tables, own.variety
+            who = players.seated(low, shares[index], fading=False, watching=players.any_size)
+            found = play_varied(tables, seat(*who), words[:, index], self.config.rounds, variety)
+            if variety is None or not players.any_size:
+                return Context.of(found)
+            both = jnp.broadcast_to(variety.shown, variety.counts.shape)
+            groups = variety.groups if self.config.relative else None
+            weights = None if tables.states is None else 1.0 / variety.states
+            context = Context.of(found, variety.counts, both, groups, weights)
+            return contexts.note_down(cast(Any, players.tokens), context, tables.discount)
+
+        count = games.tables.games
+        return take(contexts.join(in_tiles(some, count, self.backend)), slice(count))
 
     def _gradient(
         self, models: Transformer, tables: Tables, context: Context, labels: Any, update: Any = 0
@@ -415,16 +435,22 @@ def held_out_gaps(
     variety: Variety | None = None,
 ) -> Array:
     """(seeds, games): gaps after the last round on held-out games."""
+    backend = jax.default_backend()
 
     def one(seed: Any) -> Array:
         models, share = pick(players.models, seed), jnp.asarray(players.exploration)
-        if jax.default_backend() != "cpu":
+        if backend != "cpu":
             models = lower_precision(models)
         seats = seat(*players.seated(models, share, watching=players.any_size))
-        found = play_varied(tables, seats, words, rounds, variety)
-        x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
-        found = contexts.gaps(tables, x[:, None], y[:, None])[:, 0]
-        return found if variety is None else found / variety.states
+
+        def some(index: Any) -> Array:
+            own, varied = tables.some(index), None if variety is None else variety.some(index)
+            found = play_varied(own, seats, jnp.asarray(words)[:, index], rounds, varied)
+            x, y = (jnp.moveaxis(policy, -1, 0) for policy in found.policies)
+            gaps = contexts.gaps(own, x[:, None], y[:, None])[:, 0]
+            return gaps if varied is None else gaps / varied.states
+
+        return jnp.concatenate(in_tiles(some, tables.games, backend))[: tables.games]
 
     return jax.vmap(one)(jnp.arange(players.seeds))
 
@@ -438,60 +464,3 @@ def held_out_divergence(
         lambda seed: trainer.divergence(pick(models, seed), games, key),
         jnp.arange(trainer.players.seeds),
     )
-
-
-def make_optimiser(config: Config, total: Any = None) -> optax.GradientTransformation:
-    """Return Adam or Muon on clipped gradients, with warm-up and a cosine or constant rate.
-
-    `total` is the number of updates, as an array; by default that of the config.
-
-    Muon orthogonalises the updates of matrices (momentum, then Newton-Schulz). Adam updates the
-    embedding, read-out, biases and normalisation. Weights are those of one seed: their first axis
-    is models.
-
-    >>> make_optimiser(Config(optimiser="muon", steps=10)).init is not None
-    True
-    """
-    clip = optax.clip_by_global_norm(config.clip)
-    if config.optimiser == "adam":
-        return optax.chain(clip, optax.adam(_rate(config, config.learning_rate, total)))
-    matrices = muon(
-        _rate(config, MUON_RATE * config.learning_rate, total),
-        consistent_rms=MUON_STEP,
-        adam_learning_rate=_rate(config, config.learning_rate, total),
-        muon_weight_dimension_numbers=cast(Any, _matrices),
-    )
-    return optax.chain(clip, matrices)
-
-
-def _rate(config: Config, peak: float, total: Any) -> optax.Schedule:
-    """Return a schedule: a linear rise, then a cosine to a hundredth of the peak, or the peak."""
-    warmup, total = config.warmup, config.total_steps if total is None else total
-
-    def rate(count: Any) -> Array:
-        count = jnp.asarray(count, jnp.float32)
-        rise = jnp.minimum(1.0, count / warmup) if warmup else jnp.ones(())
-        if config.schedule == "constant":
-            return peak * rise
-        done = (count - warmup) / (jnp.maximum(total, warmup + 1.0) - warmup)
-        fall = 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.clip(done, 0.0, 1.0)))
-        return peak * rise * (0.01 + 0.99 * fall)
-
-    return rate
-
-
-def _matrices(models: Transformer) -> Any:
-    """Return the axes of weights that are rows and columns; None for weights that are not matrices.
-
-    All heads of an attention layer form one matrix, since they share their input or their output.
-    """
-    heads = MuonDimensionNumbers(reduction_axis=(3,), output_axis=(1, 2))
-    dense = MuonDimensionNumbers(reduction_axis=(2,), output_axis=(1,))
-    known = dict.fromkeys(("query", "key", "value"), heads)
-    known |= {"output": MuonDimensionNumbers(reduction_axis=(1, 3), output_axis=(2,))}
-    known |= {"first": dense, "second": dense}
-
-    def axes(path: Any, _: Array) -> MuonDimensionNumbers | None:
-        return known.get(path[-1].name)
-
-    return jax.tree_util.tree_map_with_path(axes, models)

@@ -84,10 +84,10 @@ def pretrain(
     With `start`, training begins with the weights of those players instead of random weights. Use
     it to continue training, or to adapt players to another family of the same shape.
 
-    Training keeps the weights with the best held-out value: the gap after the last round on games
-    that training never sees, or the divergence from the expert. In Markov games, gaps in training
-    are means over states, times `1 - discount`. They are smaller than the `nash_conv` of
-    `evaluate`, which measures discounted sums in each player's worst state.
+    Training keeps the weights with the best held-out value: the NashConv after the last round on
+    games that training never sees, or the divergence from the expert. In Markov games, NashConv in
+    training is scaled: a mean over states, times `1 - discount`. It is smaller than the `nash_conv`
+    of `evaluate`, which measures discounted sums in each player's worst state.
 
     **Example**
 

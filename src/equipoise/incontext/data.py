@@ -51,6 +51,7 @@ class Batch:
     ((4, 2, 8), (4, 2, 9, 3))
     """
 
+    #: The games that were played.
     games: MatrixGame | MarkovGame
     #: (games,): index of the game in the training set, or in the data if games are newly drawn.
     number: np.ndarray
@@ -123,11 +124,15 @@ class Dataset:
     ['actions', 'labels', 'number', 'payoff', 'policies', 'rewards']
     """
 
+    #: Distribution of the games.
     family: Family
+    #: Settings of the contexts and of the expert.
     config: Config
     #: Total number of games.
     games: int
+    #: Random key.
     key: jax.Array
+    #: Players that play the contexts; None if learners do.
     players: Players | None = None
 
     def __len__(self) -> int:

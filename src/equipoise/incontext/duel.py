@@ -8,7 +8,7 @@ import numpy as np
 from equipoise.core import InputError, checks
 from equipoise.dynamics import Learner, Online, Pair
 from equipoise.games import MatrixGame, NormalFormGame
-from equipoise.incontext._players import SEATS
+from equipoise.incontext._players import SEATS, Players
 
 __all__ = ["Duel", "Turn"]
 
@@ -24,8 +24,11 @@ class Turn:
     -1.0
     """
 
+    #: Your action.
     yours: int
+    #: The opponent's action.
     theirs: int
+    #: Your reward.
     earned: float
 
 
@@ -63,6 +66,8 @@ class Duel:
             game = game.as_matrix_game()
         if not isinstance(game, MatrixGame) or game.batch_shape:
             raise InputError("game", "one zero-sum game of two players", game)
+        if isinstance(opponent, Players) and opponent.states is not None:
+            raise InputError("opponent", "players of matrix games", "players of Markov games")
         if seat not in SEATS:
             raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
         self.game, self._own = game, SEATS.index(seat)

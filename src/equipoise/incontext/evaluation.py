@@ -65,15 +65,15 @@ def evaluate(
 ) -> Record:
     """Play unseen games and compare the players with learners, static policies and opponents.
 
-    All gaps are exact (`nash_conv` by `certify`) and are those of the last policies unless a row
-    says "average". In Markov games the gap is the sum of the players' gains in discounted reward,
-    each in its worst state. The gap of `pretrain` is a different quantity: a mean over states,
-    times `1 - discount`. The record holds, as arrays and as tables:
+    NashConv is exact (`nash_conv` by `certify`) and is that of the last policies unless a row says
+    "average". In Markov games it is the sum of the players' gains in discounted reward, each in its
+    worst state. The NashConv of `pretrain` is scaled: a mean over states, times `1 - discount`. The
+    record holds, as arrays and as tables:
 
-    - `gap`: gaps after 16, 32, ... rounds of the players, of every learner with the same feedback,
-      and of policies that do not adapt, with standard errors in `gap_error`;
-    - `rounds_to_gap`: number of rounds that mirror descent needs to reach the players' final gap,
-      or the statement that `search` rounds are not enough;
+    - `gap`: mean NashConv after 16, 32, ... rounds of the players, of every learner with the same
+      feedback, and of static policies, with standard errors in `gap_error`;
+    - `rounds_to_gap`: number of rounds that mirror descent needs to reach the players' final
+      NashConv, or the statement that `search` rounds are not enough;
     - `opponents`: reward of one player beyond the value of the game, per round, against a best
       responder (which knows the game and the policy), against the learners, and against weak
       opponents; measured in the first `opponent_games` games, in both seats;
@@ -239,7 +239,7 @@ class _Evaluation:
 
 
 def _final_gap(found: Found) -> float:
-    """Mean gap of the players after the last round."""
+    """Mean NashConv of the players after the last round."""
     return float(found["players"][:, -1].mean())
 
 
@@ -371,7 +371,7 @@ def learner_curves(
 def rounds_to_gap(
     games: Games, learner: Learner, target: float, key: Any, *, most: int, settings: Any
 ) -> tuple[int | None, np.ndarray]:
-    """Number of rounds after which the mean gap of a learner's last policies meets the target.
+    """Number of rounds after which the mean NashConv of a learner's last policies meets a target.
 
     Measured 16 times per decade of rounds; None if `most` rounds are not enough. Also returns the
     (rounds, mean gap) of each look. Ctrl-C raises `KeyboardInterrupt` after the current look.

@@ -132,6 +132,7 @@ class Bound:
     0.75
     """
 
+    #: Value of each term, by name.
     terms: Mapping[str, float]
 
     @property
@@ -384,7 +385,9 @@ class Realisability:
     0.25
     """
 
+    #: Total-variation distances.
     total_variation: np.ndarray
+    #: Hellinger distances.
     hellinger: np.ndarray
 
     @property

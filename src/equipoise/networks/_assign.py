@@ -3,7 +3,7 @@
 Each pass finds the shortest path of every population at fixed costs and adds the paths that are new
 (Dafermos and Sparrow 1969; Jayakrishnan et al. 1994). Sweeps over the populations then move flow
 from expensive paths to the cheapest one, by a Newton step on the two paths alone, and update the
-costs at once. What differs from print: there is no step size, and paths without flow are dropped
+costs at once. Differences from the paper: there is no step size, and paths without flow are dropped
 every few passes. Where sweeps are slow, each pass begins with a Newton step on all used paths
 together (`_newton`). If such a step increases the excess, Newton steps pause, twice as long each
 time: sweeps alone converge from any starting point.

@@ -4,20 +4,19 @@ The upper level is not convex: the search finds a local optimum and returns it w
 equilibrium and a lower bound on the total cost under any tolls, or any capacities in the budget.
 """
 
-import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.results import Solution
+from equipoise.core.results import Outcome, Solution
 from equipoise.games import NetworkGame
-from equipoise.networks._design import Design, check_divided, least_total
+from equipoise.networks._design import Design, assigned, check_divided, least_total
 from equipoise.networks._sensitivity import Sensitivity, cost_of_room
-from equipoise.networks._solve import solve_network
 
 #: Number of candidate links tried, by derivative and by excess traffic, before one receives a toll.
 _TRIED = 4
@@ -50,6 +49,18 @@ class _Search:
         self.best: tuple[NetworkGame, Solution, float] | None = None
         self.before = np.inf
         self.solved = 0
+        self.ended = Outcome.SOLVED
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Note that the time was up, or that the user pressed Ctrl-C, and keep the best so far."""
+        try:
+            yield
+        except _LateError:
+            if self.ended is Outcome.SOLVED:
+                self.ended = Outcome.OUT_OF_TIME
+        except KeyboardInterrupt:
+            self.ended = Outcome.INTERRUPTED
 
     def watch(self) -> None:
         """Raise `_LateError` once the time is up, if there is an equilibrium to return."""
@@ -58,18 +69,18 @@ class _Search:
 
     def optimum(self, **changes: Any) -> tuple[NetworkGame, Solution]:
         """System optimum of the game with these arguments, as far as time allows."""
+        return self._assigned("optimum", changes)
+
+    def _assigned(self, concept: Any, changes: dict[str, Any]) -> tuple[NetworkGame, Solution]:
         game = self.game.replace(**changes)
         left = max(self.until - time.perf_counter(), 0.0)
         options: dict[str, Any] = {"tolerance": self.tolerance, "time_limit": left}
-        return game, solve_network(game, concept="optimum", start=self.last, **options)
+        return game, assigned(game, concept=concept, start=self.last, **options)
 
     def solve(self, **changes: Any) -> tuple[NetworkGame, Solution]:
         """Equilibrium of the game with these arguments; updates the best so far."""
         self.watch()
-        game = self.game.replace(**changes)
-        left = max(self.until - time.perf_counter(), 0.0)
-        options: dict[str, Any] = {"tolerance": self.tolerance, "time_limit": left}
-        solution = solve_network(game, start=self.last, **options)
+        game, solution = self._assigned("nash", changes)
         total = solution.stats["total_cost"]
         if self.best is None:
             self.best, self.before = (game, solution, total), total
@@ -133,7 +144,8 @@ def best_tolls(
             of the total cost; or the link numbers. Default: 5.
         most: The largest toll. Default: three times the largest first-best toll.
         tolerance: Tolerance of the equilibria; see `solve_network`. Default: 1e-9.
-        time_limit: Seconds after which the best design so far is returned. Default: 120.
+        time_limit: Seconds after which the best design so far is returned, as it is after Ctrl-C.
+            Default: 120.
         progress: Called after each equilibrium with `iteration` and `total_cost`.
 
     **Example**
@@ -168,7 +180,7 @@ def best_tolls(
     def inside(tolls: np.ndarray) -> np.ndarray:
         return np.clip(tolls, 0.0, limit)
 
-    try:
+    with search.ending():
         chosen = np.zeros(0, np.int64) if given is None else given
         tolls, best = np.zeros(len(chosen)), search.before
         if given is None and limit > 0.0:
@@ -184,12 +196,10 @@ def best_tolls(
             search.descend(value, inside, start, limit, _LAST_STEPS)
             if given is not None:  # small tolls may help where large ones do not
                 search.descend(value, inside, np.zeros(len(chosen)), limit, _LAST_STEPS)
-    except _LateError:
-        pass
     charged, solution, total = _found(search)
     low = max(least_total(base, optimum), 0.0)
     tolled = np.flatnonzero(charged.tolls > 0.0)
-    return Design(charged, solution, total, search.before, low, tolled)
+    return Design(charged, solution, total, search.before, low, tolled, ended=search.ended)
 
 
 def _found(search: _Search) -> tuple[NetworkGame, Solution, float]:
@@ -259,7 +269,8 @@ def best_capacities(
         prices: (links,) price of a unit of capacity, or one number for all links; infinite for
             links that cannot be widened. Default: 1.
         tolerance: Tolerance of the equilibria; see `solve_network`. Default: 1e-9.
-        time_limit: Seconds after which the best design so far is returned. Default: 120.
+        time_limit: Seconds after which the best design so far is returned, as it is after Ctrl-C.
+            Default: 120.
         progress: Called after each equilibrium with `iteration` and `total_cost`.
 
     The lower bound is the value of the convex program in which the planner also chooses the paths.
@@ -317,15 +328,16 @@ def best_capacities(
     end, added = search.until, nothing
     if np.isfinite(end):  # the rest is for the bound
         search.until = time.perf_counter() + _SHARE * max(end - time.perf_counter(), 0.0)
-    with contextlib.suppress(_LateError):
+    with search.ending():
         added, _ = search.descend(equilibrium, spend, nothing, budget, _LAST_STEPS)
-    search.until = end
-    with contextlib.suppress(_LateError):
+    search.until = end if search.ended is not Outcome.INTERRUPTED else 0.0
+    with search.ending():
         search.descend(planned, spend, added, budget, _LAST_STEPS)
     wider, solution, total = _found(search)
     more = (wider.capacity - game.capacity) * np.where(np.isfinite(price), price, 0.0)
     links = np.flatnonzero(more > 1e-9 * budget)
-    return Design(wider, solution, total, search.before, max(lows), links, "capacities")
+    what = "capacities"
+    return Design(wider, solution, total, search.before, max(lows), links, what, search.ended)
 
 
 def _within_budget(added: np.ndarray, budget: float) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
-from equipoise.core.results import Solution
+from equipoise.core.results import Outcome, Solution
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._solve import solution_of, solve_network
 
@@ -29,8 +29,9 @@ class Design:
     game: NetworkGame
     #: Its equilibrium, certified.
     solution: Solution
-    #: Total cost without tolls, in this equilibrium and in the equilibrium without the design.
+    #: Total cost of this equilibrium; tolls that are paid do not count.
     total_cost: float
+    #: Total cost of the equilibrium without the design.
     before: float
     #: Lower bound on the total cost of every design of this kind, and of all flows under one.
     lower_bound: float
@@ -38,6 +39,9 @@ class Design:
     links: np.ndarray
     #: Kind of design: "tolls" or "capacities".
     what: str = "tolls"
+    #: How the search ended: "solved", or "out of time" or "interrupted" (by Ctrl-C), after which
+    #: more time may find a better design.
+    ended: Outcome = Outcome.SOLVED
 
     @property
     def saved(self) -> float:
@@ -69,7 +73,7 @@ class Anarchy:
     """User equilibrium and system optimum of one network; `ratio` compares their total costs.
 
     The price of anarchy of the instance lies between `ratio` and `upper`. The two differ only by
-    the gap of the optimum. `price_of_anarchy` returns one.
+    what is unproven about the optimum. `price_of_anarchy` returns one.
 
     **Example**
 
@@ -81,7 +85,9 @@ class Anarchy:
 
     ratio: float
     upper: float
+    #: The user equilibrium.
     equilibrium: Solution
+    #: The system optimum.
     optimum: Solution
 
 
@@ -98,13 +104,21 @@ def price_of_anarchy(
     """
     check_divided(game)
     options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
-    equilibrium = solve_network(game, **options)
-    optimum = solve_network(game, concept="optimum", **options)
+    equilibrium = assigned(game, **options)
+    optimum = assigned(game, concept="optimum", **options)
     total = equilibrium.stats["total_cost"]
     best = min(total, optimum.stats["total_cost"])  # of the two, in case both are zero but rounding
     low = least_total(game, optimum)
     ratio, upper = (total / one if one > 0 else np.inf if total > 0 else 1.0 for one in (best, low))
     return Anarchy(ratio, upper, equilibrium, optimum)
+
+
+def assigned(game: NetworkGame, **options: Any) -> Solution:
+    """Solve one assignment of several; Ctrl-C ends them all, not only this one."""
+    solution = solve_network(game, **options)
+    if solution.stats["interrupted"]:
+        raise KeyboardInterrupt
+    return solution
 
 
 def check_divided(game: NetworkGame) -> None:
@@ -147,8 +161,8 @@ def first_best_tolls(
     check_divided(game)
     options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
     untolled = game.replace(tolls=0.0)
-    before = solve_network(untolled, **options)
-    optimum = solve_network(untolled, concept="optimum", **options)
+    before = assigned(untolled, **options)
+    optimum = assigned(untolled, concept="optimum", **options)
     flows = optimum.policy.total
     start = optimum.policy
     if np.ptp(game.values_of_time) > 0.0:

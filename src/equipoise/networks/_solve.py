@@ -119,6 +119,7 @@ def solution_of(
         "potential": game.potential(policy.flows),
         "total_cost": game.total_cost(policy.flows),
         "paths": policy.paths,
+        "interrupted": ended == "interrupted",
         "unique": _increasing(game, policy.total),
     }
     status = _status(certificate, allowed, tolerance, ended)

@@ -1,4 +1,4 @@
-"""Bounds on the gap of a policy learned from a log, computed from the log alone.
+"""Bounds on the largest gain of a policy learned from a log, computed from the log alone.
 
 The rows are split into parts. For each part a policy is learned from the *other* rows, and the
 answer is the mixture of these policies, so that every component can be judged by rows that were not
@@ -132,7 +132,7 @@ def bounds(
     policy: np.ndarray | None = None,
     level: float = 0.9,
 ) -> Bounds:
-    """Bound the gap of the mixture of all parts' policies with equal weights.
+    """Bound the largest gain of the mixture of all parts' policies with equal weights.
 
     `model` is the model of all rows, whose transitions are used. `order` is the interaction rank of
     the rewards, or None for joint rewards and aggregates. `shown` says which combinations of moves

@@ -36,6 +36,7 @@ class Coverage:
     single-agent concentrability, estimated: ... (agent ...)
     """
 
+    #: Number of rows of the log.
     samples: int
     #: (contexts, agents, actions) or (contexts, horizon, agents, states, actions): samples.
     counts: np.ndarray

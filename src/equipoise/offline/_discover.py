@@ -37,7 +37,9 @@ BEATEN, REFUSED = 1.5, 3.0
 #: and smallest fraction of the variance of rewards explained by a drift that counts.
 DEPENDENCE, DRIFT = 1e-3, 5e-3
 #: Classes, the simplest first. `learn` can use those that have a model.
-ORDER = (1, "2 sparse", 2, "sum", "mean", "histogram", "3 sparse", 3, "joint")
+ORDER = (
+    *(1, "2 sparse", 2, "2 dense", "sum", "mean", "histogram", "3 sparse", 3, "3 dense", "joint"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,9 @@ class Structure:
     #: variance of rewards, None if the class was not tried), `explained` (fraction of the
     #: explainable variance), `samples_per_parameter` and `note`.
     classes: list[dict[str, Any]]
-    #: Fraction of the variance of rewards that is noise, and the source of this estimate.
+    #: Fraction of the variance of rewards that is noise.
     floor: float
+    #: Source of this estimate.
     floor_from: str
     #: Agents whose actions may enter the terms of each agent.
     neighbours: list[list[int]]
@@ -85,8 +88,9 @@ class Structure:
     tried: list[list[int]]
     #: Actions that an agent has but never tried, as (agent, action).
     untried: list[list[int]]
-    #: Reason why nothing should be learned from the log (empty if there is none), and warnings.
+    #: Reason why nothing should be learned from the log; empty if there is none.
     refusal: str
+    #: Warnings about the log.
     warnings: list[str]
 
     def to_plain(self) -> dict[str, Any]:
@@ -104,7 +108,9 @@ class Structure:
         rows = [
             (
                 one["name"],
-                *(one[name] for name in ("error", "standard_error", "explained")),
+                one["error"],
+                None if one["error"] is None else one["standard_error"],  # not tried
+                one["explained"],
                 "chosen" if one["class"] == self.chosen else one["note"],
             )
             for one in self.classes
@@ -195,9 +201,10 @@ def structure_of(
     `fixed` is a class that the caller requested; it is refused if another class beats it.
     """
     log, found = plan.log, plan.by_fold(errors)
-    usable = [name for name in ORDER if name in found and _can_be_fitted(name, log)]
+    usable = [name for name in ORDER if name in found and _can_be_fitted(name, plan)]
     usable += [k for k in found if isinstance(k, int) and k not in ORDER]
-    chosen = _simplest(found, usable) if fixed is None else fixed
+    asked = usable if fixed is None else [n for n in (fixed, f"{fixed} dense") if n in usable]
+    chosen = fixed if fixed is not None and not asked else _simplest(found, asked)
     if chosen not in found:  # too large to be judged, so refused
         found[chosen] = np.full(plan.folds, np.nan)
     names = [name for name in plan.names if "halves" not in str(name)]
@@ -205,12 +212,14 @@ def structure_of(
     floor, floor_error, source = _floor(log, found, plan.judges)
     tried = _tried(log)
     untried = [[i, a] for i, own in enumerate(tried) for a, rows in enumerate(own) if not rows]
-    pairs, together = _dependence(log)
+    pairs, together, away = _dependence(log)
     drift = _drift(found)
     refusals = [
-        _misfit(found, chosen) or _unexplained(found[chosen], floor, floor_error, source),
+        _misfit(found, chosen, fixed is not None)
+        or _unexplained(found[chosen], floor, floor_error, source),
         _told_drift(drift),
         _told_dependence(log, pairs) if together else "",
+        _told_absences(log, away),
         _told_untried(log, untried),
     ]
     warnings = []
@@ -224,7 +233,7 @@ def structure_of(
             "class": name,
             "name": name_of(name),
             "error": float(error) if np.isfinite(error) else None,
-            "standard_error": float(spread) if np.isfinite(spread) else None,
+            "standard_error": float(spread) if np.isfinite(error) else None,
             "explained": float(np.clip((1.0 - error) / explainable, 0.0, 1.0))
             if np.isfinite(error)
             else None,
@@ -237,7 +246,7 @@ def structure_of(
             strict=True,
         )
     ]
-    sets = plan.screened if "sparse" in str(chosen) and plan.screened else plan.sets
+    sets = plan.sets_of(chosen)
     structure = Structure(
         chosen=chosen,
         classes=classes,
@@ -284,8 +293,11 @@ def distinct(log: Log) -> tuple[Log, int]:
     return log.take(first), log.samples - len(first)
 
 
-def _can_be_fitted(name: int | str, log: Log) -> bool:
-    return name != "joint" or joint_kind(log, "auto") == "table"
+def _can_be_fitted(name: int | str, plan: Comparison) -> bool:
+    """Whether `learn` can use a class: terms with all agents only if no neighbours were given."""
+    if "dense" in str(name):
+        return plan.tested
+    return name != "joint" or joint_kind(plan.log, "auto") == "table"
 
 
 def _ahead(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
@@ -307,8 +319,11 @@ def _simplest(found: Mapping[int | str, np.ndarray], usable: list[int | str]) ->
     return best
 
 
-def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str) -> str:
-    """Say which class predicts better than the chosen one, beyond noise; empty if none does."""
+def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str, asked: bool) -> str:
+    """Say which class predicts better than the chosen one, beyond noise; empty if none does.
+
+    `asked` says whether the caller asked for the chosen class.
+    """
     rivals = {}
     for name, errors in found.items():
         gain, spread = _ahead(found[chosen], errors)
@@ -322,10 +337,11 @@ def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str) -> str:
     if not rivals:
         return ""
     best = min(rivals, key=lambda name: rivals[name])
-    return (
+    told = (
         f"{name_of(chosen)} leaves {float(found[chosen].mean()):.3g} of the variance of rewards on "
         f"held-out rows, but {name_of(best)} only {rivals[best]:.3g}: the class does not fit"
     )
+    return f"{told}; set rank and neighbours to auto" if asked else told
 
 
 def _floor(
@@ -395,33 +411,52 @@ def _told_untried(log: Log, untried: list[list[int]]) -> str:
     shown = [f"{log.labels.player(i)}: {log.labels.action(i, a)}" for i, a in untried[:5]]
     more = f" and {len(untried) - 5} more" if len(untried) > 5 else ""
     return (
-        f"the log never shows some actions ({', '.join(shown)}{more}), so their rewards are unknown"
+        f"the log never shows some actions ({', '.join(shown)}{more}), so their rewards are "
+        "unknown; let these agents try them"
     )
 
 
-def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
-    """Pairs of agents with correlated actions, and whether the log must be refused for it."""
+def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool, list[dict[str, Any]]]:
+    """Pairs of agents with correlated actions, whether the log must be refused for it, and pairs
+    who are absent together, or one instead of the other, so often that it must be refused."""
     log = log.take(slice(SCREENING_ROWS))
     situations, count = sizes_of(log)
-    agents, statistic, degrees = log.agents, 0.0, 0.0
-    if agents < 2:
-        return [], False
-    where, moves = log.situations, log.moves
-    for s in np.unique(where) if situations < 1_000 else ():
+    if log.agents < 2 or situations >= 1_000:
+        return [], False, []
+    if not log.absences:
+        return *_correlated(log.situations, log.moves, count), []
+    present = np.asarray(log.states) == 0
+    actions = np.where(present, log.actions, -1)
+    pairs, together = _correlated(log.situations, actions, max(log.actions_per_agent))
+    away, apart = _correlated(log.situations, present.astype(np.int64), 2)
+    return pairs, together, away if apart else []
+
+
+def _correlated(
+    where: np.ndarray, moves: np.ndarray, count: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Pairs of agents whose (rows, agents) moves are correlated, and whether that is too much.
+
+    A negative move is none; two agents are compared in rows in which both have one.
+    """
+    samples, agents = moves.shape
+    statistic, degrees = np.zeros((2, agents, agents))
+    for s in np.unique(where):
         hot = (moves[where == s][:, :, None] == np.arange(count)).astype(np.float32)
-        rows, hot = len(hot), hot.reshape(len(hot), -1)
-        each = hot.sum(0)
-        usual = np.outer(each, each) / rows
+        there, hot = hot.sum(2), hot.reshape(len(hot), -1)
+        rows = np.maximum(there.T @ there, 1.0).repeat(count, 0).repeat(count, 1)
+        each = (hot.T @ there).repeat(count, 1)
+        usual = each * each.T / rows
         often = usual >= 5.0  # smaller cells are not chi-squared
         apart = np.where(often, (hot.T @ hot - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
-        statistic = statistic + apart.reshape(agents, count, agents, count).sum((1, 3))
+        statistic += apart.reshape(agents, count, agents, count).sum((1, 3))
         cells = often.reshape(agents, count, agents, count)
         free = cells.any(3).sum(1), cells.any(1).sum(2)
-        degrees = degrees + np.maximum(free[0] - 1, 0) * np.maximum(free[1] - 1, 0)
+        degrees += np.maximum(free[0] - 1, 0) * np.maximum(free[1] - 1, 0)
     first, second = np.triu_indices(agents, 1)
-    statistic, degrees = (np.asarray(x)[first, second] for x in (statistic, degrees))
+    statistic, degrees = statistic[first, second], degrees[first, second]
     told = false_discovery_control(chi2.sf(statistic, np.maximum(degrees, 1))) <= 1e-3
-    excess = np.maximum(statistic - degrees, 0.0) / log.samples
+    excess = np.maximum(statistic - degrees, 0.0) / samples
     strength = np.sqrt(excess / max(count - 1, 1))
     order = [k for k in np.argsort(-strength) if told[k]]
     pairs = [
@@ -429,17 +464,37 @@ def _dependence(log: Log) -> tuple[list[dict[str, Any]], bool]:
     ]
     surplus = float((statistic - degrees).sum())
     noise = np.sqrt(2.0 * max(float(degrees.sum()), 1.0))
-    size = surplus / max(float(degrees.sum()), 1.0) / log.samples
+    size = surplus / max(float(degrees.sum()), 1.0) / samples
     strong = bool(pairs) and pairs[0]["strength"] > 0.1
     return pairs, bool(strong or (surplus > 6 * noise and size > DEPENDENCE))
 
 
+def _told_pairs(log: Log, pairs: list[dict[str, Any]]) -> str:
+    one = [log.labels.player(i) for i in pairs[0]["agents"]]
+    many = f"{len(pairs)} pairs, most of all " if len(pairs) > 1 else ""
+    return f"{many}{one[0]} and {one[1]}"
+
+
 def _told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
-    one = [log.labels.player(i) for i in pairs[0]["agents"]] if pairs else ["all", "others"]
+    if not pairs:
+        return (
+            "the actions of all agents together are correlated, although no single pair is: an "
+            "unrecorded variable may drive both actions and rewards; add it as a context, or "
+            "collect more rows"
+        )
     return (
-        f"agents' actions are correlated ({len(pairs)} pairs, most of all {one[0]} and {one[1]}): "
-        "something that the log does not record may drive both actions and rewards; add it as a "
-        "context"
+        f"agents' actions are correlated ({_told_pairs(log, pairs)}): an unrecorded variable may "
+        "drive both actions and rewards; add it as a context"
+    )
+
+
+def _told_absences(log: Log, pairs: list[dict[str, Any]]) -> str:
+    if not pairs:
+        return ""
+    return (
+        f"agents are absent at the same times or at opposite times ({_told_pairs(log, pairs)}), "
+        "but are assumed to be absent independently; use only the times at which they are present, "
+        "leave them out, or add who is present as a context"
     )
 
 

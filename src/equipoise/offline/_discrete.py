@@ -26,7 +26,7 @@ from equipoise.offline._discover import Structure, comparison, distinct, structu
 from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.offline._own_play import facts_of, own_play, refused, status_as
+from equipoise.offline._own_play import NOT_ADVICE, facts_of, own_play, refused, status_as
 from equipoise.offline._pieces import Source, part_of
 from equipoise.offline._play import model_gains, terms_of
 from equipoise.offline._product import products
@@ -70,7 +70,7 @@ def learn_discrete(
         who = f"agent {names} plays" if len(alone) == 1 else f"agents {names} play"
         facts["warnings"].append(
             f"{who} a single action throughout; the log does not show what "
-            "other actions would earn, and gaps include deviations to other actions only if they "
+            "other actions would earn, and gains include deviations to other actions only if they "
             "are declared (`actions_per_agent`)"
         )
     if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:
@@ -244,7 +244,7 @@ class Discrete:
         return known_moves(self.log, self.rows)
 
     def judge(self, policies: np.ndarray, product: np.ndarray | None = None) -> Bounds:
-        """Bound the gap of a mixture of (parts, components, ...) policies, or of a product."""
+        """Bound gains against a mixture of (parts, components, ...) policies, or a product."""
         given = zip(self.rows, self.models, policies, strict=True)
         parts = [Part(*each) for each in given]
         chosen = str(self.found[0].chosen).split()[0]
@@ -284,8 +284,8 @@ class Discrete:
         """The solution after `done` steps."""
         if done < self.steps:
             message = (
-                f"stopped after {done} of {self.steps} steps, before a policy was learned; the "
-                "log's own play is returned"
+                f"stopped after {done} of {self.steps} steps, before a policy was learned; "
+                f"{NOT_ADVICE}"
             )
             return own_play(self.log, status_as(Outcome.INTERRUPTED, message), self.facts)
         log, refusal, policies = self.log, self.refusal, self.results["policies"]
@@ -317,12 +317,14 @@ class Discrete:
         mixture = Mixture(shown)
         certificate = _certificate(self.model, mixture, every, log.absences)
         rare = rare_pairs(log, every) if learned else []
+        rounding = 1e-6 * abs(own.bound)
+        promise = _promise(found, log, len(mixture), rounding)
         if refusal is None and rare:
             status = status_as(
                 Outcome.INEXACT,
                 f"the advice plays pairs of actions that the log shows fewer than {SHOWN} times "
                 f"({len(rare)} of them, such as {rare[0]}). Their rewards are extrapolated by the "
-                f"fitted model. If it is right, {_promise(found, log, len(mixture))}",
+                f"fitted model. If it is right, {promise}",
             )
         elif refusal is None and found.guessed.max() > HIDDEN:
             who = log.labels.player(int(found.guessed.argmax()))
@@ -330,16 +332,16 @@ class Discrete:
                 Outcome.INEXACT,
                 "the advice leads to combinations of actions that the log hardly shows, most of "
                 f"all for {who}. Their rewards are extrapolated by the fitted model. If it is "
-                f"right, {_promise(found, log, len(mixture))}",
+                f"right, {promise}",
             )
         elif refusal is None:
-            status = status_as(Outcome.LEARNED, _promise(found, log, len(mixture)))
+            status = status_as(Outcome.LEARNED, promise)
         elif learned:
             status = status_as(
                 Outcome.INEXACT, f"{refusal}; a policy was learned anyway because force was given"
             )
         else:
-            status = replace(refusal, message=f"{refusal.message}; the log's own play is returned")
+            status = replace(refusal, message=f"{refusal.message}; {NOT_ADVICE}")
         unknown = _unknown(log, found.unknown)
         warnings = [*self.facts["warnings"], *self.found[0].warnings]
         if unknown:
@@ -357,6 +359,7 @@ class Discrete:
             )
         interval = list(found.interval)
         text = f"{float(certificate.max_gain):.4g} in the fitted model"
+        ends = ", ".join(f"{0.0 if abs(end) <= rounding else end:.4g}" for end in interval)
         stats: dict[str, Any] = {
             **(self.facts | {"warnings": warnings}),
             **_about_model(self.model),
@@ -372,7 +375,7 @@ class Discrete:
                 "interval": interval,
                 "level": found.level,
                 "misfit": found.misfit,
-                "text": f"[{interval[0]:.4g}, {interval[1]:.4g}] ({found.level:.0%}); {text}",
+                "text": f"[{ends}] ({found.level:.0%}); {text}",
             },
             "earned": np.asarray(log.rewards, np.float64).mean(0) * log.horizon,
             "expected": found.value,
@@ -397,27 +400,32 @@ def _certificate(
     return TableCertificate(gains, np.full_like(gains, np.inf), value, method, concept)
 
 
-def _promise(found: Bounds, log: Log, components: int) -> str:
-    """Say in a sentence what the advice promises, and under which conditions."""
+def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
+    """Say in a sentence what the advice promises, and under which conditions.
+
+    A bound of zero exceeds it by a rounding error, of at most `rounding`.
+    """
     least = (1.0 + found.level) / 2
-    numeric = " or ".join(log.numeric_contexts)
-    scope = f" by anything that does not depend on {numeric}" if numeric else ""
-    terms = ["if the game stays as it was logged"]
+    amount = f"more than {found.bound:.3g}" if found.bound > rounding else "anything"
+    assumed = ["the game does not change"]
     if found.farther.max() > FARTHER:
-        terms.append(
-            "if rewards follow the same rule when more or fewer agents play an action at once than "
-            "the log shows"
+        assumed.append(
+            "the fitted reward model also holds for numbers of agents per action that the log does "
+            "not show"
         )
     if components > 1:
-        terms.append(
-            f"if one joint draw selects one of the {components} policies in policy.csv for all "
-            "agents (no policy was found that agents can follow independently)"
+        assumed.append(
+            f"a coordinator draws one of the {components} policies in policy.csv for all agents "
+            "(no policy was found that agents can follow independently)"
         )
+    skipped = [f"deviations that depend on {' or '.join(log.numeric_contexts)}"]
+    skipped = skipped if log.numeric_contexts else []
     if rare := len(found.unknown) + len(found.hidden):
-        terms.append(f"not counting {rare} deviations that the log shows too rarely to judge")
+        skipped.append(f"{rare} deviations that the log shows too rarely to judge")
+    told = f". Not counted: {', and '.join(skipped)}" if skipped else ""
     return (
-        f"nobody gains more than {found.bound:.3g} by leaving the advice{scope}, with {least:.0%} "
-        f"confidence, {', and '.join(terms)}"
+        f"with {least:.0%} confidence, no agent gains {amount} by deviating from the advice. "
+        f"Assumptions: {'; '.join(assumed)}{told}"
     )
 
 

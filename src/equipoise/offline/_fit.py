@@ -41,7 +41,7 @@ from equipoise.offline._least_squares import (
 from equipoise.offline._log import Log
 from equipoise.offline._model import InteractionMap, Model
 from equipoise.offline._moments import Design, Moments, columns_of, group_tables
-from equipoise.offline._pieces import LogFiles, check_alike, over
+from equipoise.offline._pieces import LogFiles, check_alike, joined, over
 from equipoise.solvers.no_regret import Dynamics
 
 #: Largest memory for the sums of all agents, in bytes.
@@ -105,8 +105,16 @@ def fit(
         raise InputError("rank", f"at most {first.agents}, the number of agents", rank)
     checks.check_range("level", level, 0.0, 1.0, low_open=True, high_open=True)
     sets: list[tuple[int, ...]] = [()] * first.agents
+    leading = [first]
     if rank > 1:
-        sets = neighbour_sets(neighbours, first)
+        if isinstance(neighbours, str | int | np.integer) and neighbours != "all":
+            # Screening needs the same rows however the log is cut into pieces.
+            while sum(piece.samples for piece in leading) < SCREENING_ROWS:
+                if (piece := next(rest, None)) is None:
+                    break
+                check_alike(first, piece)
+                leading.append(piece)
+        sets = neighbour_sets(neighbours, joined(leading) if len(leading) > 1 else first)
     if refusal := too_large(first, sets, rank):
         raise ValueError(refusal)
     like = first.take(slice(1))
@@ -118,7 +126,7 @@ def fit(
             sums.add(piece)
         return sums
 
-    every = log if isinstance(log, LogFiles) else chain([first], rest)
+    every = log if isinstance(log, LogFiles) else chain(leading, rest)
     sums = reduce(Sums.plus, over(every, sums_of))
     return model_of(first, sums, sets, rank, ridge, intervals=intervals, level=level)
 

@@ -70,6 +70,13 @@ def parts(path: Path, rows: int) -> Iterator[dict[str, Any]]:
         yield {**part, **settings}
 
 
+def rows_in(path: Path) -> int:
+    """Return the number of rows of a Parquet file."""
+    refuse_devices(path)
+    with open(path, "rb") as stream, _damaged(path):
+        return int(_library("pyarrow.parquet").read_metadata(stream).num_rows)
+
+
 def has_gaps(path: Path) -> bool:
     """Whether a Parquet file is a user's wide table, with names, words or missing entries.
 
@@ -136,10 +143,8 @@ def _archive(path: Path, rows: int | None) -> Iterator[dict[str, Any]]:
         if unknown:
             optional = [n for n in (*TABLES, *DECLARED) if n not in ("actions", "rewards")]
             shown = [name if name.isprintable() else repr(name) for name in unknown]
-            raise ValueError(
-                f"{path}: expected arrays named actions and rewards (required) and optionally "
-                f"{', '.join(optional)}; found {', '.join(shown)}"
-            )
+            expected = f"arrays named actions and rewards and optionally {', '.join(optional)}"
+            raise InputError(str(path), expected, ", ".join(shown))
         settings = _settings(path, {n: arrays[n].read() for n in DECLARED if n in arrays})
         tables = {name: arrays[name] for name in TABLES if name in arrays}
         lengths = {name: table.left for name, table in tables.items()}

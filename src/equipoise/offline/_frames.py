@@ -51,11 +51,17 @@ def read_frame(
     """Read the fields of a `Log`, with `labels` and `notes`, from a table."""
     if bins is not None and continuous:
         raise InputError("bins", "none for continuous actions", repr(bins))
-    columns, name, mark = _table(source)
+    columns, name, mark, about_file = _table(source)
     table = dict[str, np.ndarray]()
     for column, values in columns.items():
-        earned = column == reward if agent else column.startswith(f"{reward or 'reward'}_")
+        if agent:
+            earned = column == reward
+        else:
+            who = column.removeprefix(f"{reward or 'reward'}_")
+            earned = who != column and f"{action or 'action'}_{who}" in columns
         table[column] = _column(values, missing, mark, UNITS if earned else "")
+        if earned:
+            _check_rewards(column, values, table[column], mark)
     contexts = [context] if isinstance(context, str) else list(context or ())
     if agent is None and time is not None:
         raise InputError("agent", "the column that names the agent, together with time", "none")
@@ -109,7 +115,7 @@ def read_frame(
     unused = [column for column in table if column not in {*grid.used, *contexts}]
     notes = (
         f"{name}: {grid.rows:,} rows; {len(grid.agents)} agents at {len(present):,} times"
-        + (f"; {grid.dropped}" if grid.dropped else ""),
+        + "".join(f"; {told}" for told in (grid.dropped, about_file) if told),
         "; ".join(filter(None, (told, *about))),
         f"{away:,} of {present.size:,} actions are missing and masked; columns left alone: "
         + (", ".join(unused[:8]) + (", ..." if len(unused) > 8 else "") or "none"),
@@ -142,31 +148,26 @@ class _Grid:
         return ~_is_missing(self.actions) & ~np.isnan(self.rewards)
 
 
-def _table(source: Any) -> tuple[dict[str, np.ndarray], str, str]:
-    """Return the raw columns by name, the name of the table, and the separator of entries."""
+def _table(source: Any) -> tuple[dict[str, np.ndarray], str, str, str]:
+    """Return raw columns by name, the name of the table, the separator of entries, and a note."""
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
         names = [str(column) for column in source.columns]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
             raise InputError("log", "columns of different names", f"{twice!r} twice")
-        found = {
-            n: np.asarray(source[c].to_numpy()) for n, c in zip(names, source.columns, strict=True)
-        }
-        return found, "data frame", ","
+        try:
+            values = [np.asarray(source[column].to_numpy()) for column in source.columns]
+        except (AttributeError, TypeError):
+            expected = "a data frame whose columns can be turned into arrays"
+            hint = "collect or compute it first"
+            raise InputError("log", expected, type(source).__name__, hint) from None
+        return dict(zip(names, values, strict=True)), "data frame", ",", ""
     path = Path(source)
     refuse_devices(path)
     if path.suffix == ".parquet":
         arrow = import_extra("pyarrow.parquet", "pyarrow", "parquet").read_table(path)
-        return {n: arrow.column(n).to_numpy() for n in arrow.column_names}, path.name, ","
-    with open(path, newline="", encoding="utf-8-sig") as stream:
-        try:
-            head = stream.readline()
-            stream.seek(0)
-            mark = max(",;\t|", key=head.count)
-            rows = list(csv.reader(stream, delimiter=mark))
-        except UnicodeDecodeError as error:
-            found = f"an invalid byte at position {error.start}"
-            raise InputError("log", f"text in UTF-8 in {path}", found, "save it as UTF-8") from None
+        return {n: arrow.column(n).to_numpy() for n in arrow.column_names}, path.name, ",", ""
+    rows, mark, note = _lines(path)
     if len(rows) < 2:
         raise InputError("log", f"a header and rows in {path}", f"{len(rows)} lines")
     head, body = rows[0], [row for row in rows[1:] if row]
@@ -175,11 +176,37 @@ def _table(source: Any) -> tuple[dict[str, np.ndarray], str, str]:
         found = f"{len(body[wrong])} in row {wrong}"
         raise InputError("log", f"{len(head)} entries in every row of {path}", found)
     names = [name.strip() for name in head]
+    # Spreadsheets write empty columns at the right.
+    while names and not names[-1] and not any(row[len(names) - 1].strip() for row in body):
+        names.pop()
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("log", f"columns of different names in {path}", f"{twice!r} twice")
-    columns = zip(names, zip(*body, strict=True), strict=True)
-    return {n: np.array(c, object) for n, c in columns}, path.name, mark
+    columns = zip(names, zip(*body, strict=True), strict=False)
+    return {n: np.array(c, object) for n, c in columns}, path.name, mark, note
+
+
+def _lines(path: Path) -> tuple[list[list[str]], str, str]:
+    """Rows of a CSV file, the separator of entries, and a note if the text is not UTF-8."""
+    with open(path, "rb") as stream:
+        start = stream.read(4096)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encodings = {"utf-16": "the text is UTF-16"}
+    elif b"\0" in start:
+        hint = "save it as CSV in UTF-8"
+        raise InputError("log", f"text in {path}", "a binary file", hint)
+    else:
+        encodings = {"utf-8-sig": "", "cp1252": "read as Windows-1252, since it is not UTF-8"}
+    for encoding, note in encodings.items():
+        with open(path, newline="", encoding=encoding) as stream:
+            try:
+                mark = max(",;\t|", key=stream.readline().count)
+                stream.seek(0)
+                return list(csv.reader(stream, delimiter=mark)), mark, note
+            except UnicodeDecodeError:
+                continue
+    found = "bytes of another encoding"
+    raise InputError("log", f"text in UTF-8 in {path}", found, "save it as UTF-8")
 
 
 def _number(word: str | None, mark: str, units: str) -> float:
@@ -234,6 +261,23 @@ def _column(
             gone.discard(WORD)
             plain = [None if w is None or w.lower() in gone else w for w in words]
         return np.array(plain, object)
+
+
+def _check_rewards(column: str, written: np.ndarray, rewards: np.ndarray, mark: str) -> None:
+    """Refuse rewards that are words or infinite; missing ones are allowed."""
+    if rewards.dtype.kind == "f":
+        if np.isinf(rewards).any():
+            row = int(np.isinf(rewards).argmax())
+            found = f"{written[row]} in row {row}"
+            raise InputError("reward", f"finite numbers in column {column}", found)
+        return
+    for row, word in enumerate(rewards.tolist()):
+        try:
+            _number(word, mark, UNITS)
+        except ValueError:
+            hint = "name words that stand for missing entries (missing)"
+            found = f"{word!r} in row {row}"
+            raise InputError("reward", f"numbers in column {column}", found, hint) from None
 
 
 def _told_words(
@@ -300,12 +344,9 @@ def _long(
     table: Mapping[str, np.ndarray], agent: str, time: str, action: str, reward: str
 ) -> _Grid:
     agents, who = _ordered(table[agent])
-    times, when = _ordered(table[time])
+    named, when = np.flatnonzero(who >= 0), np.full(len(who), -1)
+    times, when[named] = _ordered(table[time][named])
     earned = table[reward]
-    if earned.dtype.kind != "f":
-        raise InputError(
-            "reward", f"numbers in column {reward}", f"words such as {_first(earned)!r}"
-        )
     grid = _Grid(len(times), agents, table[action].dtype.kind == "f")
     kept = np.flatnonzero((who >= 0) & (when >= 0))
     place = when[kept] * len(agents) + who[kept]
@@ -317,7 +358,7 @@ def _long(
     )
     if differ.any():
         row = int(kept[np.argmax(differ)])
-        found = f"another row of {agents[who[row]]} at {times[when[row]]}, row {row}"
+        found = f"another row of {agents[who[row]]} at {time} {times[when[row]]}, row {row}"
         raise InputError("time", "one row for each agent and time", found)
     rows = kept[first]
     at = (when[rows], who[rows])
@@ -345,8 +386,6 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
     for at, (i, own) in enumerate(zip(agents, columns, strict=True)):
         words = own if numeric or own.dtype.kind == "O" else np.array(_words(own), object)
         grid.actions[:, at] = words
-        if table[f"{reward}_{i}"].dtype.kind != "f":
-            raise InputError("reward", f"numbers in column {reward}_{i}", "words")
         grid.rewards[:, at] = table[f"{reward}_{i}"]
     grid.rows = len(columns[0])
     grid.first = np.arange(grid.rows)
@@ -388,7 +427,10 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
     different = np.unique(numbers)
     if bins is None:
         if len(different) > CATEGORIES:
-            hint = "pass bins (a number of quantiles or edges) or declare continuous actions"
+            hint = (
+                "pass bins (--bins), a number of quantiles or a list of edges, or keep them as "
+                "numbers (--continuous)"
+            )
             expected = f"at most {CATEGORIES} different numbers, or words"
             raise InputError("action", expected, f"{len(different)} numbers", hint)
         return _counted(*_coded(values, present), present)

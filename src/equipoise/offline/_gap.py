@@ -29,10 +29,10 @@ BISECTIONS = 60
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """The gap of a policy in a fitted model, split into parts on and off the log's support.
+    """The largest gain (gap) in a fitted model, split into parts on and off the log's support.
 
-    The gap is exact in the model but says little about the game: a policy learned in the model
-    looks better there than it is. `offline.learn` bounds the gap in the game itself.
+    It is exact in the model but says little about the game: a policy learned in the model looks
+    better there than it is. `offline.learn` bounds the largest gain in the game itself.
 
     **Example**
 
@@ -47,11 +47,13 @@ class GapEstimate:
 
     #: Largest gain of any agent in the model; negative for some correlated mixtures.
     gap: float
-    #: Part of that gain due to deviations on the support of the log, and the remainder.
+    #: Part of that gain due to deviations on the support of the log.
     on_support: float
+    #: The remainder, due to deviations off the support.
     off_support: float
-    #: (agents,): largest gain over all deviations, and over deviations on support.
+    #: (agents,): largest gain over all deviations.
     gains: np.ndarray
+    #: (agents,): largest gain over deviations on support.
     on_support_gains: np.ndarray
     #: The constant C: a deviation with expected chi^2 up to C is on support.
     divergence: float

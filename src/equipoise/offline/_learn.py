@@ -27,7 +27,14 @@ from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete, write_table
 from equipoise.offline._log import Log
-from equipoise.offline._own_play import facts_of, own_play, own_points, refused, status_as
+from equipoise.offline._own_play import (
+    NOT_ADVICE,
+    facts_of,
+    own_play,
+    own_points,
+    refused,
+    status_as,
+)
 from equipoise.offline._pieces import Source
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
@@ -42,7 +49,7 @@ SETTLED = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Advice(Solution[Any]):
-    """A `Solution` learned from a log, with bounds on its gap in the logged game.
+    """A `Solution` learned from a log, with bounds on agents' gains in the logged game.
 
     **Example**
 
@@ -63,7 +70,7 @@ class Advice(Solution[Any]):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Confidence interval of the policy's gap in the logged game; None if it is unknown."""
+        """Confidence interval of the largest gain in the logged game; None if it is unknown."""
         found = self.stats.get("interval")
         return None if found is None else (float(found[0]), float(found[1]))
 
@@ -115,7 +122,7 @@ def learn(
         iterations: Number of iterations of `solve`; for continuous actions, number of actor steps.
         step: Step size of an iteration, as in `solve`.
         strength: Weight of the penalty for leaving the log's play, as in `solve`.
-        level: Confidence level of the interval of the gap.
+        level: Confidence level of the interval of the largest gain.
         force: Learn even if the log would be refused. The status is then "inexact".
         key: Random key for folds and networks.
         run: Run folder. If the call is interrupted, the same call resumes the run; if the run is
@@ -130,13 +137,13 @@ def learn(
 
     - "learned";
     - "nothing learned": no model predicts rewards better than a constant;
-    - "refused": the log does not support a policy. Possible reasons: the class of rewards does not
-      fit, rewards drift over time, actions move together or were never tried, there are too few
+    - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
+      rewards drift over time, actions are correlated or were never tried, there are too few
       rows, or there is no evidence that the learned policy is better than the log's own play. For
       continuous actions, the actions did not settle: an agent still gains more than 5% of the
       rewards' standard deviation in the critics. The message says what to change;
     - "inexact": refused, but learned anyway because of `force`; or the advice leads to
-      combinations of actions that the log hardly shows;
+      combinations of actions that are rare in the log;
     - "interrupted": Ctrl-C stopped the run before it finished.
 
     If nothing was learned, the policy is the log's own play (its behaviour policy), and the bounds
@@ -146,8 +153,8 @@ def learn(
 
     - For every log: `agents`, `samples`, `contexts`, `actions` (per agent; empty for continuous
       actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with the
-      `gap` in the fitted model and a description, `text`) and `own_gap` (gap of the log's own play
-      in the fitted model).
+      largest gain in the fitted model, also called `gap`, and a description, `text`) and `own_gap`
+      (largest gain of the log's own play in the fitted model).
     - For discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
       (deviations that the log shows too rarely), `own_interval`; per agent `earned`, `expected`,
       `expected_error`, `gains` and `gains_at_most`; `deviations` (`gain`, `lower` and `upper` for
@@ -276,8 +283,7 @@ def _learn_continuous(
         policy = own
         status = status_as(
             Outcome.NOTHING_LEARNED,
-            "the critics predict held-out rewards no better than a constant does; the log's own "
-            "play is returned",
+            f"the critics predict held-out rewards no better than a constant does; {NOT_ADVICE}",
         )
     if log.states is not None:
         text = "not estimated: the log has several steps, and gains are computed for one step only"
@@ -315,4 +321,4 @@ def _judged(
     if force:
         message = f"{refusal}; a policy was learned anyway because force was given"
         return *learned, status_as(Outcome.INEXACT, message)
-    return *own, status_as(Outcome.REFUSED, f"{refusal}; the log's own play is returned")
+    return *own, status_as(Outcome.REFUSED, f"{refusal}; {NOT_ADVICE}")

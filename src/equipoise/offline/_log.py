@@ -65,20 +65,25 @@ class Log:
     episodes: np.ndarray | None
     #: Number of actions of each agent; empty if actions are continuous.
     actions_per_agent: tuple[int, ...]
+    #: Number of contexts.
     contexts_count: int
     #: Largest number of local states of any agent; 1 without states.
     states_count: int
     #: Number of steps; 1 without states.
     horizon: int
+    #: Product policy that chose the actions; None if it is not known.
     behaviour: np.ndarray | None
+    #: Declared bounds on the rewards; None if none were declared.
     reward_range: tuple[float, float] | None
+    #: Whether actions are numbers from -1 to 1.
     continuous: bool
     #: Names of agents ("players"), actions, states and contexts; empty if none were given.
     labels: Labels
     #: Names of numeric contexts whose linear effect was removed from the rewards.
     numeric_contexts: tuple[str, ...]
-    #: Name of the log, and sentences that say how the data were changed when they were read.
+    #: Name of the log.
     name: str
+    #: Sentences that say how the data were changed when they were read.
     notes: tuple[str, ...]
 
     def __init__(

@@ -36,13 +36,17 @@ class InteractionMap:
 
     #: Fitted terms. Every term has mean zero over the moves of each other agent.
     terms: Interactions
-    #: For each term of two or more agents: the agent whose reward it enters, and the others.
+    #: (terms,): the agent whose reward each term of two or more agents enters.
     owners: np.ndarray
+    #: The other agents of each of these terms.
     groups: tuple[tuple[int, ...], ...]
-    #: (terms,): strengths, lower and upper ends of their intervals, and p-values.
+    #: (terms,): strengths.
     strengths: np.ndarray
+    #: (terms,): lower ends of the intervals.
     lowers: np.ndarray
+    #: (terms,): upper ends of the intervals.
     uppers: np.ndarray
+    #: (terms,): p-values.
     p_values: np.ndarray
     #: Confidence level of the intervals.
     level: float
@@ -123,6 +127,7 @@ class Model:
     interactions: InteractionMap | None
     #: Behaviour policy, given with the log or estimated from it.
     behaviour: np.ndarray
+    #: Number of rows that were fitted.
     samples: int
     #: Rows per coefficient in the median cell (situation, own move) that occurs in the log.
     samples_per_parameter: float
@@ -142,8 +147,9 @@ class Model:
     rewards: Any = None
     #: Number of (state, action) pairs of agents never seen; their transitions are uniform.
     unseen_transitions: int = 0
-    #: Initial and transition probabilities of local states, and the count of each transition.
+    #: Initial and transition probabilities of local states; None without states.
     dynamics: Any = None
+    #: Number of times each transition was seen; None without states.
     transition_counts: np.ndarray | None = None
 
     @property

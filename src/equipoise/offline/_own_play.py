@@ -10,6 +10,9 @@ from equipoise.games import ContinuousPolicy, Mixture
 from equipoise.offline._coverage import behaviour_of, count_actions
 from equipoise.offline._log import Log
 
+#: End of a message about a log from which nothing was learned.
+NOT_ADVICE = "the returned policy is the log's own play, not advice"
+
 
 def status_as(name: Outcome, message: str) -> Status:
     """Return a status that proves nothing about the logged game."""
@@ -29,7 +32,7 @@ def facts_of(log: Log) -> dict[str, Any]:
 
 
 def refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
-    status = status_as(Outcome.REFUSED, f"{message}; the log's own play is returned")
+    status = status_as(Outcome.REFUSED, f"{message}; {NOT_ADVICE}")
     return own_play(log, status, facts)
 
 

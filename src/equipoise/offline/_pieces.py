@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
-from equipoise.core.extras import import_extra
 from equipoise.games import Labels
 from equipoise.offline._coverage import sizes_of
+from equipoise.offline._formats import rows_in
 from equipoise.offline._log import Log, counts_of
 from equipoise.runs.engines import Engine, engine_of
 
@@ -119,8 +119,9 @@ class LogFiles:
     (1000, 1000)
     """
 
-    #: The files, and the number of rows in each.
+    #: The files.
     paths: tuple[Path, ...]
+    #: Number of rows in each file.
     rows_of: tuple[int, ...]
 
     def __init__(
@@ -134,8 +135,7 @@ class LogFiles:
         self.paths = _files_of(paths)
         self.engine = None if on in (None, "local") else engine_of(on)
         self.rows = checks.check_count("rows", rows)
-        parquet = import_extra("pyarrow.parquet", "PyArrow", "parquet")
-        self.rows_of = tuple(int(parquet.read_metadata(path).num_rows) for path in self.paths)
+        self.rows_of = tuple(map(rows_in, self.paths))
         self._declared, self._said = dict(declared), dict[str, Any]()
 
     @property
@@ -173,15 +173,16 @@ class LogFiles:
         if not self._said:
             task = _Counts(self.rows, self._declared)
             counts: dict[str, Any] = {}
-            for found in self._results(task, [(path,) for path in self.paths]):
+            results = self._results(task, [(path,) for path in self.paths])
+            for path, found in zip(self.paths, results, strict=True):
                 for name, value in found.items():
-                    if name in _COUNTS:
-                        value = np.maximum(counts.get(name, 1), value).tolist()
-                    elif name in counts and not np.array_equal(counts[name], value):
-                        raise InputError(
-                            "paths", f"files with the same {name}", "files that differ"
-                        )
-                    counts[name] = value
+                    known = counts.get(name, value)
+                    alike = np.shape(known) == np.shape(value)
+                    if not alike or (name not in _COUNTS and not np.array_equal(known, value)):
+                        what = "number of agents" if name == "actions_per_agent" else name
+                        differs = f"{path}, which differs from the files before it"
+                        raise InputError("paths", f"files with the same {what}", differs)
+                    counts[name] = np.maximum(known, value).tolist() if name in _COUNTS else value
             self._said = counts
         return self._said
 

@@ -41,7 +41,7 @@ class RankSelection:
     """Held-out errors of several ranks, and the chosen rank.
 
     An error is the mean squared error on rows that were not used for fitting, as a fraction of the
-    variance of the rewards, averaged over agents. The chosen rank is the smallest one whose error
+    variance of the rewards, averaged over agents. `chosen` is the smallest of `ranks` whose error
     is within one standard error (over folds) of the smallest error.
 
     **Example**
@@ -55,8 +55,9 @@ class RankSelection:
     """
 
     ranks: tuple[int | str, ...]
-    #: Mean error of each rank over folds, and its standard error; NaN if the rank was not tried.
+    #: Mean error of each rank over folds; NaN if the rank was not tried.
     errors: np.ndarray
+    #: Standard error of each mean error.
     standard_errors: np.ndarray
     chosen: int | str
     #: Reasons why ranks were not tried, by rank.
@@ -66,17 +67,16 @@ class RankSelection:
     #: Rows per coefficient of each rank in the median cell that was seen; infinite for ranks
     #: above the number of agents, which have no terms, and NaN for "joint".
     samples_per_parameter: np.ndarray
-    #: Error of a constant per context minus the error of each rank, and the standard error of this
-    #: difference. Both use the same folds, so the difference is more precise than either error.
+    #: Error of a constant per context minus the error of each rank.
     lead: np.ndarray
+    #: Standard errors of `lead`, which is more precise than either error: the folds are the same.
     lead_errors: np.ndarray
 
     @property
     def nothing(self) -> str:
         """Sentence that says why nothing can be learned from the log; empty if something can.
 
-        There is nothing to learn if the chosen rank does not predict rewards better than a constant
-        per context, by more than one standard error over folds.
+        Rank `chosen` must predict better than a constant per context, by over one standard error.
         """
         ahead = self.lead > self.lead_errors  # false for NaN
         if ahead[self.ranks.index(self.chosen)]:
@@ -225,7 +225,9 @@ class Comparison:
         self.rows_per_parameter: dict[int | str, float] = {}
         self._ridges: dict[int | str, dict[int, float]] = {}
         self._known: dict[int, np.ndarray] = {}
-        self._largest, least, self._copies = largest, isinstance(neighbours, str), copies
+        #: Whether neighbours are all agents or those that a test finds, rather than given.
+        self.tested = least = isinstance(neighbours, str)
+        self._largest, self._copies = largest, copies
         for rank in tried:
             self._add(rank, rank, self.sets, least)
         names: list[int | str] = list(tried)
@@ -298,6 +300,11 @@ class Comparison:
             self.entries[name] = Entry(
                 designs, self.situations if where is None else where, situations
             )
+
+    def sets_of(self, name: int | str) -> list[tuple[int, ...]]:
+        """Neighbours of each agent in a class of K-IR rewards."""
+        kinds = {"sparse": self.screened, "dense": neighbour_sets("all", self.log)}
+        return kinds.get(str(name).split()[-1]) or self.sets
 
     @property
     def steps(self) -> int:

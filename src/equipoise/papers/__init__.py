@@ -48,6 +48,7 @@ class Figure:
     5
     """
 
+    #: Name of the paper on the command line.
     paper: str
     #: Name on the command line.
     name: str
@@ -160,15 +161,19 @@ def drawings_of(run: RunFolder) -> list[tuple[Any, str]]:
 class Made(NamedTuple):
     """A figure that was computed, or read from its run folder."""
 
+    #: The figure.
     figure: Figure
+    #: Its record.
     record: Record
-    #: Run folder, and the drawings in it.
+    #: Run folder.
     folder: Path
+    #: Drawings in the run folder.
     files: tuple[Path, ...]
     #: Whether the record was read from the run folder.
     known: bool
-    #: Machine on which it was computed, and the time in seconds.
+    #: Machine on which it was computed.
     machine: str
+    #: Time that it took, in seconds.
     seconds: float
 
 
@@ -199,7 +204,7 @@ def reproduce(
     page = Report(
         f"Reproduction: {paper}",
         f"{PAPERS[paper]}, at {scale} scale. The printed and the corrected versions share the same "
-        "axes; gaps are exact.",
+        "axes; gains are exact.",
     )
     with progress(f"figures of {paper}", total=len(chosen)) as bar:
         for figure in chosen:

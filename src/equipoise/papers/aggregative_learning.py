@@ -18,7 +18,7 @@ from equipoise.games import AggregativeMarkovGame
 from equipoise.papers._drawing import draw_band, finish, make_panels
 from equipoise.runs import Record, Table
 
-__all__ = ["LEARNERS", "Config", "coverage", "plot", "run", "small_game"]
+__all__ = ["LEARNERS", "Config", "plot", "run", "small_game", "violations"]
 
 #: Name -> options of `learn`. The option noise also applies to the simulated rewards.
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -47,16 +47,25 @@ class Config:
     8
     """
 
+    #: Number of agents.
     agents: int = 50
+    #: Number of types of agents.
     types: int = 5
+    #: Number of states.
     states: int = 3
+    #: Number of steps.
     horizon: int = 3
+    #: Number of actions.
     actions: int = 3
+    #: Side of the cells.
     spacing: float = 0.05
+    #: Numbers of episodes after which policies are evaluated.
     episodes: tuple[int, ...] = (10, 30, 100, 300, 1000)
     #: Episodes of the printed form, which plans in every episode, one agent at a time.
     printed_episodes: int = 100
+    #: Names of the learners, from `LEARNERS`.
     learners: tuple[str, ...] = tuple(LEARNERS)
+    #: Number of random games.
     seeds: int = 8
 
     @classmethod
@@ -146,7 +155,7 @@ def _learn(
     return aggregative.learn(env, episodes, spacing=config.spacing, **options)
 
 
-def coverage(
+def violations(
     config: Config,
     runs: int = 60,
     episodes: int = 100,
@@ -155,15 +164,15 @@ def coverage(
     bonus: float = 1.0,
     key: int = 0,
 ) -> Table:
-    """Count the runs in which a claim about a policy that was played is false.
+    """Count the runs in which at least one confidence bound is violated.
 
-    The claims are lower and upper values for all agents, states and policies, and bounds on all
-    gains. A run counts as failed if one of them is wrong. The theory allows 5% of the runs to fail.
+    The bounds are lower and upper values for all agents, states and policies played, and bounds on
+    all gains. The theory allows violations in 5% of the runs.
 
     **Example**
 
     >>> from equipoise.papers import aggregative_learning as paper
-    >>> table = paper.coverage(paper.Config(), runs=1, episodes=5, learners=("known",))
+    >>> table = paper.violations(paper.Config(), runs=1, episodes=5, learners=("known",))
     >>> table.rows
     [('known', 1, 0, 0)]
     """
@@ -183,7 +192,7 @@ def coverage(
 
 
 def plot(record: Record) -> Any:
-    """Draw gap, certificate and welfare against episodes, and return the Matplotlib figure.
+    """Draw max gain, width and welfare against episodes, and return the Matplotlib figure.
 
     **Example**
 

@@ -61,13 +61,19 @@ class Config:
     (100, 1000, 10000, 100000, 1000000)
     """
 
+    #: Named games of one step.
     games: tuple[str, ...] = ("two-roads", "el-farol", "cournot", "public-good", "beauty-contest")
+    #: Numbers of agents.
     agents: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)
-    #: Sizes of the random Markov games, which are linear in the aggregate.
+    #: Number of states of the random Markov games, which are linear in the aggregate.
     states: int = 10
+    #: Number of steps of the Markov games.
     horizon: int = 10
+    #: Number of types of agents in the Markov games.
     types: int = 5
+    #: Side of the cells.
     spacing: float = 0.05
+    #: Number of random Markov games.
     seeds: int = 5
 
     @classmethod

@@ -29,12 +29,17 @@ class Config:
     64
     """
 
+    #: Numbers of actions.
     actions: tuple[int, ...] = (2, 3)
-    #: Numbers of linear pieces of the reciprocal, and numbers of Newton steps that refine it.
+    #: Numbers of linear pieces of the reciprocal.
     units: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    #: Numbers of Newton steps that refine the reciprocal.
     newton_steps: tuple[int, ...] = (0, 2, 4)
+    #: Numbers of ReLUs of fitted steps.
     fitted_units: tuple[int, ...] = (16, 64, 256, 1024, 2048)
+    #: Number of rounds.
     rounds: int = 64
+    #: Number of games.
     games: int = 16
 
     @classmethod

@@ -33,7 +33,9 @@ class Config:
     50
     """
 
+    #: Number of agents.
     agents: int = 50
+    #: Names of the architectures whose weights are counted.
     architectures: tuple[str, ...] = tuple(ARCHITECTURES)
 
     def __post_init__(self) -> None:

@@ -42,27 +42,41 @@ class Config:
     (5, 10, 20, 50, 100, 200)
     """
 
+    #: Panels to compute.
     panels: tuple[str, ...] = PANELS
+    #: Numbers of agents of the first panel.
     agents: tuple[int, ...] = (5, 10, 20, 50, 100, 200)
     #: Largest number of agents for which the joint critic is learned, too.
     joint_agents: int = 100
+    #: Number of actions of each agent.
     actions: int = 4
+    #: Number of contexts.
     contexts: int = 1
-    #: Standard deviation of rewards under uniform play, and of their noise.
+    #: Standard deviation of rewards under uniform play.
     scale: float = 0.25
+    #: Standard deviation of the noise of rewards.
     noise: float = 0.15
     #: Rows per parameter of the 2-IR class in each cell, for the first panel.
     samples_per_parameter: float = 6.0
-    #: Number of agents of the other panels, and of Markov games.
+    #: Number of agents of the other panels.
     fixed_agents: int = 20
+    #: Number of agents of the Markov games.
     markov_agents: int = 10
+    #: Numbers of rows.
     samples: tuple[int, ...] = (300, 1000, 3000, 10_000)
+    #: Numbers of episodes of the Markov games.
     episodes: tuple[int, ...] = (1000, 4000, 16_000)
+    #: Strengths of the regularisation.
     strengths: tuple[float, ...] = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+    #: Number of local states in the Markov games.
     states: int = 3
+    #: Number of steps of the Markov games.
     horizon: int = 4
+    #: Number of random games of each setting.
     games: int = 3
+    #: Number of iterations of the learner.
     iterations: int = 200
+    #: Number of simulations with which values are estimated.
     simulations: int = 16
 
     @classmethod

@@ -37,16 +37,27 @@ class Config:
     (2, 3, 5, 10)
     """
 
+    #: Numbers of actions of the matrix games.
     actions: tuple[int, ...] = (2, 3, 5, 10)
+    #: Numbers of states of the Markov games.
     states: tuple[int, ...] = (2, 3, 5)
+    #: Dirichlet concentrations of the transitions.
     concentrations: tuple[float, ...] = (0.1, 1.0)
+    #: Learners of the matrix games.
     learners: tuple[str, ...] = MATRIX
+    #: Learners of the Markov games.
     markov_learners: tuple[str, ...] = MARKOV
+    #: Number of games.
     games: int = 128
+    #: Number of seeds per game.
     seeds: int = 4
+    #: Number of rounds of matrix games.
     rounds: int = 1_000_000
+    #: Number of rounds of Markov games.
     markov_rounds: int = 100_000
+    #: Discount factor of the Markov games.
     discount: float = 0.9
+    #: Noise of rewards: "exact", "bernoulli" or "gaussian".
     noise: str = "exact"
 
     @classmethod

@@ -14,6 +14,8 @@ from equipoise.core import InputError
 COLOURS = ("#2b8cc4", "#e08a00", "#00a878", "#c65d9c", "#d55e00", "#8a7fd1", "#7f8790")
 
 FONT = 10.0
+#: Names of more letters would overlap below neighbouring bars or columns.
+_WIDE = 9
 
 
 @cache
@@ -22,6 +24,9 @@ def _figure_class() -> type[Any]:
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
+        #: Identifier of a collection of lines -> what pages show when one points at each of them.
+        told: dict[str, list[str]]
+
         def _repr_png_(self) -> bytes:
             content = BytesIO()
             self.savefig(content, format="png", dpi=110, facecolor="white", bbox_inches="tight")
@@ -56,6 +61,16 @@ def label(text: str) -> str:
     return str(text).replace("$", r"\$")
 
 
+def room_below(names: Sequence[str] | None) -> float:
+    """Return how high, in inches, names are that do not fit side by side and must be turned.
+
+    >>> room_below(["rock", "paper"]), room_below(["rock", "own action by others' counts"]) > 1
+    (0.0, True)
+    """
+    longest = max(map(len, names), default=0) if names is not None and len(names) > 1 else 0
+    return 0.0 if longest <= _WIDE else 0.04 * longest
+
+
 def name_ticks(axis: Any, count: int, names: Sequence[str] | None, argument: str) -> None:
     """Name rows, columns or actions, unless there are too many to read."""
     if names is not None and len(names) != count:
@@ -64,7 +79,9 @@ def name_ticks(axis: Any, count: int, names: Sequence[str] | None, argument: str
         names = [str(i) for i in range(count)]
     if count > 30:  # names would overlap
         return
-    axis.set_ticks(np.arange(count), [label(name) for name in names])
+    turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    turned = turned if axis.axis_name == "x" and room_below(names) else {}
+    axis.set_ticks(np.arange(count), [label(name) for name in names], **turned)
 
 
 #: A curve that changes by less than this factor looks constant, and gets no slope.

@@ -29,15 +29,19 @@ class RunFolder:
     ('slow', 'unfinished, at step 1', {'steps': 9})
     """
 
+    #: The folder.
     path: Path
     #: Label of the run on the page.
     label: str
+    #: Configuration of the run.
     config: dict[str, Any]
     #: None while the run is unfinished.
     record: Record | None
+    #: Rows of `metrics.jsonl`.
     metrics: list[dict[str, Any]] = field(default_factory=list)
     #: One entry per session that worked on the run: command, versions, machine, seconds.
     sessions: list[dict[str, Any]] = field(default_factory=list)
+    #: Total time of all sessions, in seconds.
     seconds: float = 0.0
 
     @classmethod

@@ -240,8 +240,28 @@ def _svg(figure: Any, name: str, alt: str) -> str:
         (r"font: (\d[\d.]*px) [^;\"]*", r"font-size: \1; font-family: inherit"),
     ):
         svg = re.sub(pattern, replacement, svg)
+    for group, texts in getattr(figure, "told", {}).items():
+        svg = _with_titles(svg, f'<g id="{name}-{group}">', texts)
     data = f' data-curves="{escape(dumps(curves, "curves"))}"' if curves else ""
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}"{data} ', 1)
+
+
+def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
+    """Give each path of a group a title, which browsers show when one points at it.
+
+    >>> _with_titles('<g id="a"><path d="M"/></g>', '<g id="a">', ["1 < 2"])
+    '<g id="a"><path d="M"><title>1 &lt; 2</title></path></g>'
+    """
+    start = svg.find(group)
+    end = svg.find("</g>", start)
+    first, *paths = svg[start:end].split("/>")
+    if start < 0 or len(paths) != len(texts):
+        return svg
+    parts = [
+        f"><title>{escape(text)}</title></path>{rest}"
+        for text, rest in zip(texts, paths, strict=True)
+    ]
+    return svg[:start] + first + "".join(parts) + svg[end:]
 
 
 def _width(image: str) -> int:

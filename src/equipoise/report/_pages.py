@@ -36,7 +36,7 @@ from equipoise.runs import Record, Table
 #: Longer tables are cut; the record holds all rows.
 _ROWS = 30
 #: Largest number of curves in one figure that readers can tell apart.
-_CURVES = 7
+_TOGETHER = 7
 #: Numbers that are shown elsewhere on the page.
 _NOTED = ("key", "seconds", "first_seconds")
 #: Shown at the top of the page, because it affects whether runs are comparable.
@@ -44,7 +44,7 @@ _OTHER_VERSIONS = "The runs were made with different versions: {names}."
 #: Certificates with more players times states than this are summarised.
 _CELLS = 120
 #: Tables that hold the answer, and the name of its certified bound.
-_ANSWERS = ("policy", "who_plays_what", "busiest_links")
+_ANSWERS = ("policy", "who_plays_what", "busiest_links", "resources")
 _BOUND = "nobody gains more than"
 _EXACT = {True: "exact", False: "not exact"}
 _COLUMNS = (
@@ -52,10 +52,10 @@ _COLUMNS = (
     "exploitability", "how",
 )  # fmt: skip
 _MEANING = (
-    "The max gain is the most that any player can gain by deviating alone: the ε of an "
-    "ε-equilibrium of the given concept. For a batch of games, the table shows the mean and the "
-    "worst. The max gain belongs to a deviation that was found. The column “at most” is a proven "
-    "upper bound on the gain of any deviation, rounding errors included."
+    "The max gain is the largest gain that was found by a player who deviates alone. The column "
+    "“at most” is a proven upper bound on the gain of any deviation, rounding errors included: the "
+    "policy is an ε-equilibrium of the given concept for this ε. For a batch of games, the table "
+    "shows the mean and the worst."
 )
 #: Numbers of runs with curves, and with pictures and tables of their own. The limits keep a page
 #: about a thousand runs small enough to open, and to be drawn within a minute.
@@ -149,20 +149,35 @@ def _add_answer(page: Report, run: str, record: Record, story: Story) -> Story:
     """Begin the page with the answer; return the story, with the table that was shown."""
     tables = tables_of(record)
     found = [name for name in (story.first, *_ANSWERS) if name in tables and tables[name].rows]
-    if not found:
+    facts = {} if story.first else _key_numbers(record)
+    if not found and not facts:
         return story
     page.section("Advice" if story.first else "Answer")
-    if not story.first and has_certificate(record) and record.solution is not None:
-        value = np.asarray(record.solution["value"])
-        # Values that are zero up to rounding are shown as zero.
-        facts = {"value": float(value) if abs(value) > 1e-12 else 0.0} if value.ndim == 0 else {}
-        bound = float(np.max(certificate_of(record).max_upper))
-        page.facts({"status": status_of(record).split(":")[0], **facts, _BOUND: bound})
+    if facts:
+        page.facts(facts)
+    if not found:
+        return story
     story = replace(story, first=found[0])
     _add_table(page, run, found[0], tables[found[0]], story)
     if story.text:
         page.text(story.text)
     return story
+
+
+def _key_numbers(record: Record) -> dict[str, Any]:
+    """Return status, value and certified bound of a record with a certificate."""
+    if not has_certificate(record):
+        return {}
+    certificate, status = certificate_of(record), status_of(record).split(":")[0]
+    facts: dict[str, Any] = {"status": status} if status else {}
+    value = np.asarray((record.solution or {}).get("value", []))
+    if value.shape == ():  # values that are zero up to rounding are shown as zero
+        facts["value"] = float(value) if abs(value) > 1e-12 else 0.0
+    upper = np.asarray(certificate.max_upper)
+    if upper.ndim:
+        facts[f"largest gain, mean of {upper.size:,} games"] = float(np.mean(certificate.max_gain))
+    bound = float(upper.max())
+    return facts | ({_BOUND: bound} if np.isfinite(bound) else {})
 
 
 def page_of(record: Record | RunFolder, *, title: str = "") -> Report:
@@ -348,7 +363,7 @@ def _add_curves(page: Report, runs: Sequence[RunFolder]) -> None:
         "decade of curves that change there."
     )
     for (quantity, _), curves in drawn:
-        for names in _chunks(list(curves), _CURVES):
+        for names in _chunks(list(curves), _TOGETHER):
             part = {name: curves[name] for name in names}
             figure = figures.compared_curves(part, title=quantity)
             page.figure(figure, alt=_describe(quantity, part))

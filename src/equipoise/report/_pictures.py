@@ -86,7 +86,7 @@ def _path(record: Record) -> list[Picture]:
         alt += f", {len(path)} rounds from {rounds[0]:,} to {rounds[-1]:,}"
     alt += f", to {_numbers(path[-1])}"
     alt += "" if nash is None else f"; Nash is at {_numbers(nash)}"
-    alt += "" if gap is None else f"; its gap (NashConv) at the end is {format_value(gap, 3)}"
+    alt += "" if gap is None else f"; its NashConv at the end is {format_value(gap, 3)}"
     told = [] if what is None else [str(what)]
     told += [] if gap is None else [f"gap (NashConv) at the end {format_value(gap, 3)}"]
     return [Picture(figures.simplex_plot(path, equilibrium=nash), alt, "; ".join(told))]
@@ -159,7 +159,7 @@ def _values(record: Record) -> list[Picture]:
     if batch:
         gaps = gains.sum(-1)
         figure = figures.histogram(gaps, title="NashConv", xlabel="NashConv", log=True)
-        alt = f"histogram of the certified gaps; the largest is {gaps.max():.2g}"
+        alt = f"histogram of the certified NashConv; the largest is {gaps.max():.2g}"
         pictures.append(Picture(figure, alt))
     return pictures
 
@@ -190,7 +190,7 @@ def _structure(record: Record) -> list[Picture]:
     bars = {"share of the explainable variance": np.array([one["explained"] for one in tried])}
     names = [one["name"] for one in tried]
     figure = figures.policy_bars(
-        bars, actions=names, title="variance explained by each class of rewards"
+        bars, actions=names, title="variance explained by each class of rewards", ylabel="share"
     )
     return [Picture(figure, f"bars of the variance that each class explains. {told}", told)]
 

@@ -2,12 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import Solution
-from equipoise.report._tables import agents_of, format_value, labels_of, player_names
+from equipoise.report._tables import (
+    agents_of,
+    labels_of,
+    play_in_words,
+    player_names,
+)
 from equipoise.runs import Record, Table
 
 #: Networks with more nodes and without positions are not drawn.
@@ -100,7 +107,11 @@ def _markov_table(game: Any, solution: Solution, names: Sequence[str]) -> Table:
     if any(own.ndim == 3 for own in parts):
         what += " in the first step"
     rows = [
-        (game.labels.state(s), *map(float, values[s]), *(format_value(p[s], 3) for p in first))
+        (
+            game.labels.state(s),
+            *map(float, values[s]),
+            *(play_in_words(p[s], game.labels.actions_of(i)) for i, p in enumerate(first)),
+        )
         for s in range(game.states)
     ]
     return Table(("state", *heads, *(f"{name} {what}" for name in names)), rows)
@@ -154,7 +165,8 @@ def _markov_crowd(game: Any, found: Any) -> Parts:
     """Aggregative Markov games: aggregates, agents by action, best and worst equilibrium."""
     solution = getattr(found, "solution", found)
     aggregate = solution.stats["aggregate"]
-    states = [f"state {game.labels.state(s)}" for s in range(game.states)]
+    word = "state " if game.labels.states is None else ""
+    states = [word + game.labels.state(s) for s in range(game.states)]
     cells = [
         (h, *(float(x[0]) if len(x) == 1 else x for x in aggregate[h])) for h in range(game.horizon)
     ]
@@ -193,11 +205,12 @@ def _actions(game: Any) -> list[str]:
     return [game.labels.action(0, a) for a in range(count)]
 
 
-def _cut(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """Return a table with limited rows that says how many are left out."""
-    if len(rows) <= _ROWS:
+def _cut(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], count: int = 0) -> Table:
+    """Return a table with limited rows that says how many of `count` are left out."""
+    count = count or len(rows)
+    if count <= _ROWS:
         return Table(columns, rows)
-    rest = f"... {len(rows) - _ROWS} more (--json shows all)"
+    rest = f"... {count - _ROWS:,} more (--json shows all)"
     return Table(columns, [*rows[:_ROWS], (rest, *[None] * (len(columns) - 1))])
 
 
@@ -260,9 +273,39 @@ def _places(game: Any) -> np.ndarray | None:
     return places
 
 
-def _nothing(game: Any, solution: Solution) -> Parts:
-    """Games of many agents, whose policies do not fit in a table."""
-    return Parts({"agents": getattr(game, "agents", game.players)})
+def _many_agents(game: Any, solution: Solution) -> Parts:
+    """Games of many agents: what each plays, in every context, step and state."""
+    policy, labels = solution.policy, game.labels
+    shape = policy.policy_shape
+    if policy.kind == "continuous":
+        play, what = policy.mean(), "action" if policy.weights is None else "mean action"
+    else:
+        play, shape = policy.marginal(), shape[:-1]
+        what = "plays" if len(policy) == 1 else "plays on average (one draw for all agents)"
+    name = {"agent": labels.player, "context": labels.context, "step": str, "state": labels.state}
+    axes = ["context", "agent"] if len(shape) == 2 else ["context", "step", "agent", "state"]
+    size = dict(zip(axes, shape, strict=True))
+    order = sorted(axes, key=list(name).index)
+    heads = [axis for axis in order if axis == "agent" or size[axis] > 1]
+    rows = []
+    for place in islice(product(*(range(size[axis]) for axis in order)), _ROWS):
+        at = dict(zip(order, place, strict=True))
+        cell = play[tuple(at[axis] for axis in axes)]
+        if policy.kind != "continuous":
+            cell = play_in_words(cell, labels.actions_of(at["agent"]))
+        rows.append((*(name[axis](at[axis]) for axis in heads), cell))
+    table = _cut((*heads, what), rows, prod(shape))
+    return Parts({"agents": game.players}, {}, {"policy": table})
+
+
+def _resources(game: Any, solution: Solution) -> Parts:
+    """Games given by an oracle: the use and the cost of each resource."""
+    used = solution.policy.total
+    rows = [
+        (k, *map(float, pair)) for k, pair in enumerate(zip(used, game.costs(used), strict=True))
+    ]
+    table = _cut(("resource", "use", "cost"), rows)
+    return Parts({"populations": game.players}, {}, {"resources": table})
 
 
 #: Kind of game -> function that returns the parts of its record besides the solution.
@@ -272,11 +315,11 @@ KINDS: dict[str, Callable[[Any, Any], Parts]] = {
     "markov": _table_game,
     "aggregative": _crowd,
     "aggregative-markov": _markov_crowd,
-    "contextual": _nothing,
-    "decoupled-markov": _nothing,
-    "continuous": _nothing,
+    "contextual": _many_agents,
+    "decoupled-markov": _many_agents,
+    "continuous": _many_agents,
     "network": _network,
-    "oracle": _nothing,
+    "oracle": _resources,
 }
 
 
@@ -289,7 +332,9 @@ def tables_of(record: Record) -> dict[str, Table]:
     stats = (record.solution or {}).get("stats", {})
     found = dict(record.tables)
     if "earned" in stats and record.solution is not None:
-        found = {"advice": _advice(record, record.solution), **found}
+        learned = record.solution["status"]["name"] in ("learned", "inexact")
+        name = "advice" if learned else "own play"  # if nothing was learned, the log's play
+        found = {name: _advice(record, record.solution), **found}
     if structure := stats.get("structure", record.scalars.get("structure")):
         found["classes"] = _classes(structure)
         if "tried" in structure:
@@ -340,19 +385,19 @@ def _advice(record: Record, solution: Any) -> Table:
     steps = play.ndim == 5 and play.shape[1] > 1
     play = play[:, 0, :, 0] if play.ndim == 5 else play  # agents present, in the first step
     contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
+    # An upper bound of zero exceeds it by a rounding error.
+    rounding = 1e-6 * abs(stats["own_interval"][1])
     rows = []
     for i, name in enumerate(names):
         actions = labels_of(record, "actions", i)
+        actions = [str(a) for a in range(play.shape[-1])] if actions is None else actions
         for c, own in enumerate(play[:, i]):
-            words = [
-                f"{a if actions is None else actions[a]} {own[a]:.0%}"
-                for a in np.argsort(-own, kind="stable")
-                if own[a] >= 0.005
-            ]
             context = str(c) if contexts is None else contexts[c]
             numbers = (stats[key][i] for key in ("earned", "expected", "gains_at_most"))
             place = (name, context) if len(play) > 1 else (name,)
-            rows.append((*place, ", ".join(words), *(float(x) for x in numbers)))
+            words = play_in_words(own, actions, ".0%", 0.005)
+            numbers = (0.0 if abs(x) <= rounding else float(x) for x in numbers)
+            rows.append((*place, words, *numbers))
     first = ("agent", "context") if len(play) > 1 else ("agent",)
     what = "play" if len(policies) == 1 else "plays on average (one draw for all agents)"
     what += " (first step and state)" if steps else ""
@@ -376,7 +421,9 @@ def _classes(structure: Any) -> Table:
     rows = []
     for one in structure["classes"]:
         tried = one["error"] is not None
-        numbers = (one[name] for name in ("error", "standard_error", "explained"))
+        numbers = (
+            one[name] if tried else None for name in ("error", "standard_error", "explained")
+        )
         note = one["note"] or ("" if tried else "not tried")
         note = "chosen" if one["class"] == structure["chosen"] else note
         rows.append((one["name"], *numbers, note))

@@ -59,6 +59,13 @@ class Curve:
         error = rows.std(0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else None
         return cls(at, rows.mean(0), error, axis)
 
+    @property
+    def band(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lower and upper end of the band: two standard errors to either side of the mean."""
+        if self.error is None:
+            return None
+        return self.mean - WIDTH * self.error, self.mean + WIDTH * self.error
+
 
 def curves_of(
     record: Record | None,
@@ -185,11 +192,10 @@ def compared_curves(
             drawn = _spread(at.size, positive)
             style = "o-" if at.size < 3 else "-"
             axes.plot(at[drawn], mean[drawn], style, color=colour, lw=1.8, label=text)
-            if curve.error is not None and at.size:
-                half = WIDTH * curve.error[used]
-                low = np.maximum(mean - half, mean.min() / 10) if log else mean - half
-                ends = low[drawn], (mean + half)[drawn]
-                axes.fill_between(at[drawn], *ends, color=colour, alpha=0.2, lw=0)
+            if curve.band is not None and at.size:
+                low, high = (end[used][drawn] for end in curve.band)
+                low = np.maximum(low, mean.min() / 10) if log else low
+                axes.fill_between(at[drawn], low, high, color=colour, alpha=0.2, lw=0)
         if positive:
             axes.set_xscale("log")
         set_value_axis(axes, means, log)

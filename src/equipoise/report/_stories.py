@@ -100,15 +100,20 @@ def _offline(record: Record) -> Story:
             "can be negative: correlated play may be worth more than every fixed deviation."
         )
     told += stats.get("notes", ())
+    learned = solution["status"]["name"] in ("learned", "inexact")
+    what = "what each agent should do" if learned else "what each agent did (this is not advice)"
+    first = "advice" if learned else "own play"
     return Story(
         title=record.name,
-        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: what each agent should "
-        "do, and how much it could gain by deviating.",
+        lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: {what}, and how much it "
+        "could gain by deviating.",
         text="\n\n".join(told),
-        first="advice" if "earned" in stats else "agents",
+        first=first if "earned" in stats else "agents",
         captions={
             "advice": "Recommended actions with probabilities; mean reward in the log, expected "
             "reward under the advice, and the largest gain by deviating from it.",
+            "own play": "The log's own play; this is not advice. Frequencies of actions; mean "
+            "reward in the log and as estimated, and the largest gain by deviating.",
             "classes": "Structure: classes of rewards and their held-out errors, as shares of the "
             "variance of rewards, and the share of the explainable variance that each explains.",
             "coverage": "Coverage: how often each agent played each action.",
@@ -131,7 +136,7 @@ def _evaluation(record: Record) -> Story:
         captions={
             "gap": "Mean NashConv of the last policies.",
             "gap_error": "Standard errors over games.",
-            "rounds_to_gap": "Rounds that mirror descent needs to reach the players' final gap.",
+            "rounds_to_gap": "Rounds that mirror descent needs for the players' final NashConv.",
             "opponents": "Opponents: the player meets others in either seat. A best responder "
             "knows the game and the policy it meets. Rewards are per round. The excess over the "
             "value of the game is what the player earned beyond the amount that either side can "
@@ -176,8 +181,8 @@ WORDS = {
     "stats.delta": "largest change of the aggregate by one agent",
     "stats.contexts": "contexts",
     "stats.feasible": "cells that can contain an equilibrium",
-    "stats.gap.gap": "gap in the fitted model",
-    "stats.gap.level": "confidence of the interval of the gap",
+    "stats.gap.gap": "largest gain in the fitted model",
+    "stats.gap.level": "confidence of the interval of the largest gain",
     "stats.gap.misfit": "widening of the interval for misfit",
     "stats.structure.copies": "duplicate rows left out",
     "stats.structure.drift": "variance explained by letting rewards drift",

@@ -19,6 +19,7 @@ from equipoise.report._canvas import (
     fit_slope,
     label,
     name_ticks,
+    room_below,
     set_value_axis,
     spans_a_range,
 )
@@ -115,7 +116,7 @@ def policy_bars(
             raise InputError(f"policies[{name!r}]", "one axis", f"shape {policy.shape}")
     count = max(policy.size for policy in tables.values())
     width = 0.8 / len(tables)
-    with canvas(1.6 + min(0.6 * count, 6.0), 2.8) as (figure, axes):
+    with canvas(1.6 + min(0.6 * count, 6.0), 2.8 + room_below(actions)) as (figure, axes):
         for i, ((name, policy), colour) in enumerate(zip(tables.items(), cycle(), strict=False)):
             places = np.arange(policy.size) + (i - (len(tables) - 1) / 2) * width
             axes.bar(places, policy, width * 0.92, color=colour, label=label(name))
@@ -430,7 +431,9 @@ def network_map(
     >>> len(figure.axes)
     2
     """
+    from matplotlib import colormaps
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import ListedColormap
 
     places, values = np.asarray(positions, np.float64), np.asarray(values, np.float64)
     begin, end = places[np.asarray(tails)], places[np.asarray(heads)]
@@ -444,10 +447,14 @@ def network_map(
     with canvas(6.5, 5.5) as (figure, axes):
         lines = LineCollection(
             list(np.stack([begin + shift, end + shift], 1)[order]),
-            cmap="viridis_r",
+            # Without both ends of the map of colours, which vanish on light or on dark pages.
+            cmap=ListedColormap(colormaps["viridis"](np.linspace(0.9, 0.25, 256))),
             linewidths=0.5 + 2.5 * values[order] / most,
         )
         lines.set_array(values[order])
+        lines.set_gid("links")
+        ends = zip(np.asarray(tails)[order], np.asarray(heads)[order], values[order], strict=True)
+        figure.told = {"links": [f"{tail} to {head}: {value:.4g}" for tail, head, value in ends]}
         axes.add_collection(lines)
         axes.set_aspect("equal")
         axes.autoscale_view()

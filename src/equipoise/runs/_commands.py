@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,11 +52,27 @@ def stopping() -> bool:
     return told is not None and told.is_set()
 
 
-def run_command(words: Sequence[str], folder: str | os.PathLike[str]) -> tuple[int, str]:
+def threads_here() -> dict[str, str]:
+    """Return the variables that limit the threads of linear algebra: one, unless the user set more.
+
+    The number of threads changes the last bits of a solution. Ray sets it for its workers, and
+    Slurm's jobs inherit it, so whoever starts a sweep decides it for all of its commands.
+    """
+    most = os.environ.get("OMP_NUM_THREADS", "1")
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {name: os.environ.get(name, most) for name in names}
+
+
+def run_command(
+    words: Sequence[str],
+    folder: str | os.PathLike[str],
+    variables: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
     """Run `equipoise WORDS` in a folder; return its exit code and last line on the error stream.
 
     The command runs in its own session and ends with this process. An interrupt is passed on once,
-    and this function then waits until the command has saved its progress.
+    and this function then waits until the command has saved its progress. `variables` are added to
+    its environment.
 
     **Example**
 
@@ -69,7 +85,7 @@ def run_command(words: Sequence[str], folder: str | os.PathLike[str]) -> tuple[i
     process = subprocess.Popen(
         [sys.executable, "-c", _START, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **(variables or {}), "PYTHONPATH": path},
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -11,7 +11,8 @@ from array import array
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from equipoise.core.files import naming
+from equipoise.core.errors import InputError
+from equipoise.core.files import naming, read_bytes
 from equipoise.core.plain import dumps, expect, loads
 from equipoise.runs._record import check_metrics
 
@@ -46,6 +47,15 @@ class FolderInUse(OSError):
     ...         print("is being written by process" in str(error))
     True
     """
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse links and devices in a folder, since writing would follow them."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                expected = "a file of its own, or a folder"
+                raise InputError(entry.path, expected, "a link or a device")
 
 
 def _open_own(path: Path) -> BinaryIO:
@@ -203,7 +213,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     file = Path(path) / "metrics.jsonl"
     check_metrics(Path(path))
     rows = []
-    for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
+    for number, line in enumerate(read_bytes(file).split(b"\n")[:-1], start=1):
         where = f"{file}: line {number}"
         row = expect(where, loads(line, where), dict, "a row of metrics")
         expect(f"{where}: step", row.get("step"), int, "a whole number")

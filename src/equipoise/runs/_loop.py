@@ -32,6 +32,7 @@ class Reached(NamedTuple):
 
     #: The state after `step` steps.
     state: Any
+    #: Number of steps.
     step: int
     #: Whether Ctrl-C stopped the loop, so that steps may be missing.
     stopped: bool

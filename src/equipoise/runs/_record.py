@@ -12,7 +12,7 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
-from equipoise.core.files import write_text
+from equipoise.core.files import read_bytes, refuse_devices, write_text
 from equipoise.core.plain import dumps, expect, read_json, revive, to_plain
 from equipoise.runs._upgrade import SOLUTION_VERSION, upgraded
 from equipoise.runs.environment import read_sessions
@@ -35,7 +35,9 @@ class Table:
     [0.0, 1e-16]
     """
 
+    #: Names of the columns.
     columns: Sequence[str]
+    #: Rows of plain values.
     rows: Sequence[Sequence[Any]]
 
     def __post_init__(self) -> None:
@@ -92,10 +94,15 @@ class Record:
     ({'gap': 0.5}, array([0.25, 0.75]))
     """
 
+    #: Name of the record.
     name: str
+    #: Configuration that the results belong to.
     config: Any = field(default_factory=dict)
+    #: Plain values by name.
     scalars: Mapping[str, Any] = field(default_factory=dict)
+    #: Arrays by name.
     arrays: Mapping[str, Any] = field(default_factory=dict)
+    #: Tables by name.
     tables: Mapping[str, Table] = field(default_factory=dict)
     solution: Mapping[str, Any] | None = None
 
@@ -326,10 +333,11 @@ def _content_digest(content: Mapping[str, Any]) -> str:
 
 def _rows_digest(metrics: Path) -> str:
     """Return a digest of all complete rows."""
-    content = metrics.read_bytes()
+    content = read_bytes(metrics)
     return hashlib.sha256(content[: content.rfind(b"\n") + 1]).hexdigest()
 
 
 def _digest(path: Path) -> str:
+    refuse_devices(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

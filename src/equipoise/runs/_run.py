@@ -24,7 +24,7 @@ from equipoise.runs._checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from equipoise.runs._folder import FolderLock, MetricsFile, read_metrics
+from equipoise.runs._folder import FolderLock, MetricsFile, read_metrics, refuse_links
 from equipoise.runs._record import Record, check_metrics
 from equipoise.runs.environment import EnvironmentFile
 
@@ -139,7 +139,7 @@ class Run:
         folder = Path(path)
         if not _config_file(folder).exists():
             raise FileNotFoundError(f"{folder}: expected a run folder, found no config.json")
-        _check_own(folder)
+        _refuse_links(folder)
         with _released_on_error(FolderLock(folder)) as lock:
             stored = read_json(_config_file(folder))
             if config is not None:
@@ -162,7 +162,7 @@ class Run:
         """Start again in the folder of an earlier run, after removing the files of that run."""
         folder = Path(path)
         if _config_file(folder).exists():
-            _check_own(folder)
+            _refuse_links(folder)
             with _released_on_error(FolderLock(folder)) as lock:
                 plain = _plain_config(config)
                 # The record is removed first and the config is written last: an interruption
@@ -306,15 +306,11 @@ def _config_file(folder: Path) -> Path:
     return folder / "config.json"
 
 
-def _check_own(folder: Path) -> None:
-    """Refuse links and devices in place of the files of a run."""
-    for name in ("config.json", "record.json", "record.npz", "environment.json", "metrics.jsonl"):
-        file = folder / name
-        if file.is_symlink() or (file.exists() and not file.is_file()):
-            raise ValueError(f"{file}: expected a file of its own, found a link or a device")
-    checkpoints = folder / "checkpoints"
-    if checkpoints.is_symlink() or (checkpoints.exists() and not checkpoints.is_dir()):
-        raise ValueError(f"{checkpoints}: expected a folder of its own, found a link or a file")
+def _refuse_links(folder: Path) -> None:
+    """Refuse links and devices in a run folder and among its checkpoints."""
+    refuse_links(folder)
+    if (folder / "checkpoints").exists():
+        refuse_links(folder / "checkpoints")
 
 
 def _check_step(step: Any) -> int:

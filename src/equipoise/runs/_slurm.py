@@ -29,7 +29,7 @@ _TIMEOUTS = 1000
 
 
 class Slurm:
-    """Job arrays of a Slurm cluster, through submitit (`pip install equipoise[slurm]`).
+    """Job arrays of a Slurm cluster, through submitit (needs the extra `slurm`).
 
     All tasks form one array, or several consecutive arrays of `array` tasks each, with at most
     `workers` tasks at a time. Slurm restarts the tasks of a failed node (`--requeue`). Tasks that
@@ -62,6 +62,8 @@ class Slurm:
         array: int = 1000,
         cluster: str = "slurm",
     ):
+        if cluster not in ("slurm", "local"):
+            raise InputError("cluster", "slurm or local", repr(cluster))
         self.folder, self.cluster = Path(folder), cluster
         self.minutes = check_count("minutes", minutes)
         self.workers = check_count("workers", workers)
@@ -86,37 +88,39 @@ class Slurm:
         # Jobs on this machine are submitted one by one, since only this loop queues them.
         arrays = self.cluster == "slurm"
         tries = dict.fromkeys(waiting, self.retries)
-        while jobs or waiting:
-            if stop is not None and stop():
-                for job in jobs:  # each saves its state and ends within a minute
-                    job.cancel(check=False)
-                return
-            if waiting and not (jobs if arrays else len(jobs) >= self.workers):
-                some = waiting[: self.array if arrays else self.workers - len(jobs)]
-                waiting = waiting[len(some) :]
-                values = [inputs[i] for i in some]
-                found = (
-                    executor.map_array(submit, values)
-                    if arrays
-                    else [executor.submit(submit, value) for value in values]
-                )
-                jobs |= dict(zip(found, some, strict=True))
-            for job in [job for job in jobs if job.done()]:
-                i = jobs.pop(job)
-                try:
-                    result = job.result()
-                except failed:  # the task itself failed
-                    raise
-                except submitit.core.utils.UncompletedJobError as error:
-                    if tries[i]:
-                        tries[i] -= 1
-                        jobs[executor.submit(submit, inputs[i])] = i
-                        continue
-                    if lost is None:
+        try:
+            while jobs or waiting:
+                if stop is not None and stop():
+                    return
+                if waiting and not (jobs if arrays else len(jobs) >= self.workers):
+                    some = waiting[: self.array if arrays else self.workers - len(jobs)]
+                    waiting = waiting[len(some) :]
+                    values = [inputs[i] for i in some]
+                    found = (
+                        executor.map_array(submit, values)
+                        if arrays
+                        else [executor.submit(submit, value) for value in values]
+                    )
+                    jobs |= dict(zip(found, some, strict=True))
+                for job in [job for job in jobs if job.done()]:
+                    i = jobs.pop(job)
+                    try:
+                        result = job.result()
+                    except failed:  # the task itself failed
                         raise
-                    result = lost(first_line(error))
-                yield i, result
-            time.sleep(LOOK)
+                    except submitit.core.utils.UncompletedJobError as error:
+                        if tries[i]:
+                            tries[i] -= 1
+                            jobs[executor.submit(submit, inputs[i])] = i
+                            continue
+                        if lost is None:
+                            raise
+                        result = lost(first_line(error))
+                    yield i, result
+                time.sleep(LOOK)
+        finally:
+            for job in jobs:  # each saves its state and ends within a minute
+                job.cancel(check=False)
 
     def _executor(self, submitit: Any) -> Any:
         """Return submitit's executor with all parameters."""

@@ -3,20 +3,21 @@
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_text
 from equipoise.core.plain import expect, parse_toml, read_json, to_toml
-from equipoise.runs._commands import run_command, stopping
-from equipoise.runs._folder import FolderInUse, FolderLock
+from equipoise.runs._commands import run_command, stopping, threads_here
+from equipoise.runs._folder import FolderInUse, FolderLock, refuse_links
 from equipoise.runs._loop import interruptible, progress
 from equipoise.runs._record import Record
 from equipoise.runs.engines import Engine, engine_of
@@ -35,6 +36,10 @@ _DONE = {0: "finished", 1: "finished, tolerance missed or nothing learned"}
 _INTERRUPTED = (130, -signal.SIGINT)
 #: Seconds between two counts of the runs that have started.
 _COUNTED = 2.0
+#: Seconds between two writes of the states, which take longer the more runs there are.
+_SAVED = 1.0
+#: Largest number of settings.
+_MOST = 1_000_000
 #: Number of times that a worker restarts a command that was killed.
 _RETRIES = 3
 
@@ -51,6 +56,7 @@ class Sweep:
     False
     """
 
+    #: Folder of the run folders.
     folder: Path
     #: Name of each run folder -> "finished", "finished, tolerance missed or nothing learned",
     #: "stopped", or "failed: " and the reason.
@@ -87,7 +93,7 @@ def sweep(
     possibly with additional settings. The records are the same, byte for byte, on every engine.
 
     - `folder`: folder for the run folders; all workers must see it under the same path.
-    - `settings`: a grid, `{"seed": [0, 1], "row": ["omd", "hedge"]}`, for every combination,
+    - `settings`: a grid, `{"seed": [0, 1], "row": ["omd", "exp3-ix"]}`, for every combination,
       or a list of settings, `[{"seed": 0}, {"seed": 1}]`. Keys are flags without their dashes.
     - `options`: options that all settings share.
     - `on`: "local", "ray" or "slurm", or an engine of `runs.engines`.
@@ -111,7 +117,10 @@ def sweep(
     if page and any((place / name / "config.json").exists() for name in named):
         written = place / PAGE
         names = [str(place / name) for name in named if (place / name / "config.json").exists()]
-        code, said = run_command(["report", *names, "--out", str(written)], place)
+        # A command line has room for some thousand names only.
+        asked = place / _SETTINGS / "report.toml"
+        write_text(asked, f"# equipoise report\n{to_toml({'runs': names, 'out': str(written)})}")
+        code, said = run_command(["report", "--config", str(asked)], place)
         if code:
             raise RuntimeError(f"{written}: the page could not be written: {said}")
     return Sweep(place, states, written)
@@ -121,7 +130,10 @@ def _run_all(
     engine: Engine, place: Path, verb: str, named: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Run every setting that has not finished, and return the state of each run."""
-    (place / _SETTINGS).mkdir(parents=True, exist_ok=True)
+    place.mkdir(parents=True, exist_ok=True)
+    refuse_links(place)
+    (place / _SETTINGS).mkdir(exist_ok=True)
+    refuse_links(place / _SETTINGS)
     known = read_json(place / _STATES) if (place / _STATES).exists() else {}
     for name, state in known.items():
         expect(f"{place / _STATES}: {name}", state, str, "the state of a run")
@@ -134,7 +146,7 @@ def _run_all(
         if not same:  # the command refuses a run folder with other settings
             write_text(file, text)
     left = [name for name, state in states.items() if not state.startswith("finished")]
-    task = _Task(str(Path.cwd()), str(place), verb)
+    task = _Task(str(Path.cwd()), str(place), verb, threads_here())
     with interruptible() as stop, progress(f"{verb}: runs", len(named)) as bar:
         bar.advance(len(named) - len(left))
         counts = {"running": 0, "failed": 0}
@@ -150,11 +162,22 @@ def _run_all(
                 following = time.monotonic() + max(_COUNTED, 50 * (time.monotonic() - now))
             return bool(stop)
 
-        for index, state in engine.map(task, left, stop=look, lost=_lost) if left else ():
-            states[left[index]] = state
+        def save() -> None:
+            nonlocal saved
             write_text(place / _STATES, json.dumps(known | states, indent=2) + "\n")
-            counts["failed"] = sum(state.startswith("failed") for state in states.values())
-            bar.advance(1, **counts)
+            saved = time.monotonic()
+
+        saved = 0.0
+        try:
+            for index, state in engine.map(task, left, stop=look, lost=_lost) if left else ():
+                states[left[index]] = state
+                counts["failed"] += state.startswith("failed")
+                bar.advance(1, **counts)
+                # The file has a line for every run. A state that a kill loses is found again.
+                if time.monotonic() > saved + _SAVED:
+                    save()
+        finally:
+            save()
     return states
 
 
@@ -173,6 +196,7 @@ class _Task:
     here: str
     place: str
     verb: str
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __call__(self, name: str) -> str:
         """Run the command and return the state of the run."""
@@ -185,7 +209,7 @@ class _Task:
             if stopping():
                 return "stopped"
             try:
-                code, said = run_command(words, self.here)
+                code, said = run_command(words, self.here, self.variables)
             except OSError as error:  # this machine does not see the folder, or is out of memory
                 return f"failed: {error}"
             if code in _DONE:
@@ -229,6 +253,8 @@ def named_settings(
         for key, values in settings.items():
             if isinstance(values, str) or not isinstance(values, Sequence) or not values:
                 raise InputError(f"settings[{key!r}]", "a list of values", repr(values))
+        if (many := math.prod(map(len, settings.values()))) > _MOST:
+            raise InputError("settings", f"at most {_MOST:,} combinations", f"{many:,}")
         combinations = itertools.product(*settings.values())
         rows = [dict(zip(settings, values, strict=True)) for values in combinations]
     else:

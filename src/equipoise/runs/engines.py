@@ -13,7 +13,7 @@ loopback address unless the address of a cluster is given.
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -47,6 +47,7 @@ __all__ = [
 #: Variable that makes Ray use the loopback address. It is named after the systems on which this is
 #: the default.
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_ADDRESS = "the address of a Ray cluster, such as 10.0.0.1:6379, or auto"
 
 
 @runtime_checkable
@@ -149,7 +150,7 @@ class Local:
 
 
 class Ray:
-    """A Ray cluster (`pip install equipoise[ray]`).
+    """A Ray cluster (needs the extra `ray`).
 
     Tasks of a worker or node that died run again elsewhere, up to `retries` times. All nodes must
     see the same files and have equipoise installed.
@@ -177,6 +178,12 @@ class Ray:
         retries: int = 3,
         memory: int = 200_000_000,
     ):
+        if not (address is None or isinstance(address, str)):
+            raise InputError("address", _ADDRESS, repr(address))
+        for name, value, least in (("cpus", cpus, "more than 0"), ("gpus", gpus, "0 or more")):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= value < 1e6 or (value == 0 and name == "cpus"):
+                raise InputError(name, f"a number, {least}", repr(value))
         self.address, self.cpus, self.gpus = address, cpus, gpus
         self.workers = check_count("workers", cores() if workers is None else workers)
         self.retries, self.memory = check_count("retries", retries, least=0), memory
@@ -197,16 +204,28 @@ class Ray:
                 options |= {"_node_ip_address": "127.0.0.1"}
             elif self.address is not None:
                 _check_answers(self.address, ray.util.get_node_ip_address())
-            ray.init(**{"address": self.address, **options})
+            try:
+                ray.init(**{"address": self.address, **options})
+            except ValueError as error:
+                raise InputError("address", _ADDRESS, repr(self.address)) from error
             try:
                 if here and (found := ray.util.get_node_ip_address()) != "127.0.0.1":
                     told = "import equipoise's engine before ray, or start a cluster yourself"
                     raise RuntimeError(
                         f"Ray listens on {found}, not on the loopback address; {told}"
                     )
+                if here:
+                    self._check_room(ray.cluster_resources())
                 yield ray
             finally:
                 ray.shutdown()
+
+    def _check_room(self, found: Mapping[str, float]) -> None:
+        """Refuse tasks that can never start. (A cluster with an address may still get nodes.)"""
+        for name, needed in (("cpus", self.cpus), ("gpus", self.gpus)):
+            most = found.get(name[:-1].upper(), 0)
+            if needed > most:
+                raise InputError(name, f"at most {most:g}, which this machine has", repr(needed))
 
     def map(
         self,
@@ -225,29 +244,33 @@ class Ray:
             indices: dict[Any, int] = {}
             told = False
             # Submit only as many tasks as the cluster can start soon, so that a stop is quick.
-            while indices or waiting:
-                room = 2 * max(1, int(ray.cluster_resources().get("CPU", 1) / max(self.cpus, 0.01)))
-                while waiting and len(indices) < room:
-                    i, value = waiting.pop()
-                    indices[remote.remote(value)] = i
-                done, _ = ray.wait(list(indices), timeout=LOOK)
-                for found in done:
-                    i = indices.pop(found)
-                    try:
-                        result = ray.get(found)
-                    except ray.exceptions.TaskCancelledError:
-                        continue
-                    except ray.exceptions.RayTaskError as error:
-                        raise (error.cause or error) from error
-                    except ray.exceptions.RayError as error:  # its workers or nodes died
-                        if lost is None:
-                            raise
-                        result = lost(first_line(error))
-                    yield i, result
-                if stop is not None and stop() and not told:
-                    told, waiting = True, []
-                    for found in indices:
-                        ray.cancel(found, force=False)
+            try:
+                while indices or waiting:
+                    room = 2 * max(1, int(ray.cluster_resources().get("CPU", 1) / self.cpus))
+                    while waiting and len(indices) < room:
+                        i, value = waiting.pop()
+                        indices[remote.remote(value)] = i
+                    done, _ = ray.wait(list(indices), timeout=LOOK)
+                    for found in done:
+                        i = indices.pop(found)
+                        try:
+                            result = ray.get(found)
+                        except ray.exceptions.TaskCancelledError:
+                            continue
+                        except ray.exceptions.RayTaskError as error:
+                            raise (error.cause or error) from error
+                        except ray.exceptions.RayError as error:  # its workers or nodes died
+                            if lost is None:
+                                raise
+                            result = lost(first_line(error))
+                        yield i, result
+                    if stop is not None and stop() and not told:
+                        told, waiting = True, []
+                        for found in indices:
+                            ray.cancel(found, force=False)
+            finally:
+                for found in indices:  # an error, or nobody waits for the rest
+                    ray.cancel(found, force=False)
 
     @contextmanager
     def pool(self, state: Any) -> Iterator[Pool]:
@@ -257,14 +280,13 @@ class Ray:
         as soon as there is room.
         """
         with self.connected() as ray:
-            needs = max(self.cpus, 0.01)
-            count = max(1, int(ray.cluster_resources().get("CPU", 1) / needs))
+            count = max(1, int(ray.cluster_resources().get("CPU", 1) / self.cpus))
             make, kept = self._holders(ray), ray.put(state)
             actors = [make.remote(kept) for _ in range(count)]
             deaths = 0
 
             def grow() -> None:
-                room = int(ray.available_resources().get("CPU", 0) / needs)
+                room = int(ray.available_resources().get("CPU", 0) / self.cpus)
                 room = max(min(room, count - len(actors)), 0 if actors else 1)
                 actors.extend(make.remote(kept) for _ in range(room))
 
@@ -343,7 +365,7 @@ def _check_answers(address: str, own: str) -> None:
         with suppress(OSError, OverflowError), socket.create_connection((place, int(port)), 10.0):
             return
     found = f"{address}, which does not respond"
-    raise InputError("address", "the address of a Ray cluster", found)
+    raise InputError("address", _ADDRESS, found)
 
 
 @contextmanager

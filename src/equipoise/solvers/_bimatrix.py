@@ -151,6 +151,8 @@ class Extreme:
     subsets: list[list[int]] | None
     #: Whether all vertices were visited within the limits on time and memory.
     complete: bool
+    #: Whether Ctrl-C ended the visits, so that nothing is listed.
+    interrupted: bool = False
 
 
 def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf) -> Extreme:
@@ -166,8 +168,11 @@ def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf)
     deadline = time.monotonic() + time_limit
     m, n = a.shape
     # Labels 0..m-1: an action of the row player is not used, or is a best response.
-    columns, done_x = _vertices(np.asarray(b).T, deadline)
-    rows, done_y = _vertices(np.asarray(a), deadline)
+    try:
+        columns, done_x = _vertices(np.asarray(b).T, deadline)
+        rows, done_y = _vertices(np.asarray(a), deadline)
+    except KeyboardInterrupt:
+        return Extreme(np.zeros((0, m)), np.zeros((0, n)), [], [], False, interrupted=True)
     xs = [(_swap(labels, m, n, first=True), point) for labels, point in columns.items()]
     ys = [(_swap(labels, n, m, first=False), point) for labels, point in rows.items()]
     xs, ys = [v for v in xs if any(v[1])], [v for v in ys if any(v[1])]

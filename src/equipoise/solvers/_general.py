@@ -385,6 +385,7 @@ class Equilibria(Sequence[Solution]):
     (True, 3)
     """
 
+    #: The equilibria, each with a certificate.
     solutions: tuple[Solution, ...]
     #: Indices of the equilibria of each connected component. Empty, like `subsets`, if not all
     #: equilibria are known: more than two players, or out of time.
@@ -415,7 +416,8 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
 
     Extreme equilibria are found in exact arithmetic; every equilibrium is a mixture of those of
     one maximal Nash subset. For a game of more than two players without a pure equilibrium, one
-    mixed equilibrium is returned. If time runs out, `status` says that some may be missing.
+    mixed equilibrium is returned. If time runs out, or after Ctrl-C, `status` says that some may be
+    missing.
 
     **Example**
 
@@ -436,11 +438,12 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     else:
         payoffs = np.asarray(game.payoffs, np.float64)
     pure = _nplayer.pure_equilibria(payoffs)
-    complete, components, subsets = True, [], []
+    complete, components, subsets, ended = True, [], [], Outcome.OUT_OF_TIME
     if len(payoffs) == 2:
         all_of = _bimatrix.extreme_equilibria(*payoffs, time_limit=0.8 * time_limit)
         profiles: list[Any] = list(zip(all_of.x, all_of.y, strict=True))
         complete, components, subsets = all_of.complete, all_of.components, all_of.subsets or []
+        ended = Outcome.INTERRUPTED if all_of.interrupted else ended
         found = "equilibrium" if len(profiles) == 1 else "equilibria"
         parts = "1 component" if len(components) == 1 else f"{len(components)} components"
         what = f"extreme {found} in {parts}"
@@ -452,6 +455,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         if not len(pure):
             mixed = _nplayer.nash(payoffs, time_limit=time_limit)
             profiles, complete = [mixed.profile], mixed.ended == "solved"
+            ended = _OUTCOMES.get(mixed.ended, ended)
             what = "mixed equilibrium and no pure equilibrium; other mixed ones are not listed"
     if not complete and len(payoffs) == 2:  # add equilibria that are cheap to compute
         one = solve_table(payoffs, time_limit=1.0).profile
@@ -468,9 +472,11 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     if not complete:
         solutions = [solution for solution in solutions if solution.status.ok]
         components, subsets = [], []
-        what = "equilibria; time or memory ran out, and more may exist: raise `time_limit`"
+        why = "time or memory ran out, and more may exist: raise `time_limit`"
+        why = "interrupted, and more may exist" if ended is Outcome.INTERRUPTED else why
+        what = f"equilibria; {why}"
     solved = np.array(complete and all(s.status.ok for s in solutions))
-    name = Outcome.SOLVED if solved else Outcome.INEXACT if complete else Outcome.OUT_OF_TIME
+    name = Outcome.SOLVED if solved else Outcome.INEXACT if complete else ended
     return Equilibria(
         tuple(solutions),
         tuple(tuple(part) for part in components),

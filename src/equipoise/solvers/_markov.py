@@ -103,7 +103,7 @@ def _solve(
         x[g], y[g], found, counts[g] = _iterate(
             table.scaled, transition[g], discount, target, max_sweeps
         )
-        value[g] = np.ldexp(found + table.offset * horizon, table.exponent)
+        value[g] = table.restore(found + table.offset * horizon)
     return x, y, value, allowed, counts, engine
 
 

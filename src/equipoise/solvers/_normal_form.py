@@ -137,7 +137,7 @@ def _best_nash(
     """Return the best equilibrium found, with the optimum of the correlated equilibria as bound."""
     deadline = time.monotonic() + time_limit
     pure = _nplayer.pure_equilibria(payoffs)
-    count, profiles, complete = len(pure), [], False
+    count, profiles, complete, stopped = len(pure), [], False, False
     if len(pure):
         worth = _cells(payoffs, objective)[tuple(pure.T)]
         profiles.append(_nplayer.pure_profile(payoffs, pure[worth.argmax()]))
@@ -148,11 +148,12 @@ def _best_nash(
         count = max(count, len(extreme.x))
         # In a degenerate game the best mixture may lie between extreme equilibria.
         single = extreme.subsets is not None and all(len(s) == 1 for s in extreme.subsets)
-        complete = extreme.complete and single
+        complete, stopped = extreme.complete and single, extreme.interrupted
     else:
         limits: dict[str, Any] = {"time_limit": time_limit / 2, "progress": progress}
         one = _from_path(_nplayer.nash(payoffs, tolerance=tolerance, **limits))
     ended = one.ended if one.ended == "interrupted" or not profiles else "solved"
+    ended = "interrupted" if stopped else ended
     if one.ended == "solved" or not profiles:  # a path cut short by time is no equilibrium
         profiles.append(one.profile)
     value = [_objective(payoffs, objective, p) for p in profiles]

@@ -208,7 +208,7 @@ def solve(
     *,
     concept: Literal["nash", "optimum"] = "nash",
     tolerance: float = 1e-10,
-    start: Any = None,
+    start: FlowPolicy | Solution[FlowPolicy] | None = None,
     time_limit: float = 600.0,
     progress: Progress | None = None,
 ) -> Solution[FlowPolicy]: ...
@@ -236,8 +236,8 @@ def solve(game: Any, **options: Any) -> Solution:
       General-sum games, and games with a horizon, take `concept`, `objective` and `time_limit`, as
       normal-form games do; they are solved one stage game at a time.
     - `NormalFormGame`: `concept="nash"`, `"ce"`, `"cce"` or `"logit"`, with an `objective` and a
-      `time_limit`; see the guide "My game is general-sum". The value has one entry per player. A
-      `MatrixGame` accepts the same concepts and objectives.
+      `time_limit`; see the how-to guide "Solve a general-sum game". The value has one entry per
+      player. A `MatrixGame` accepts the same concepts and objectives.
     - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents (any, or
       the best for an objective) or the social optimum; `equipoise.aggregative.solve_aggregative`
       explains the options.

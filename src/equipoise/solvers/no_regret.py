@@ -50,7 +50,9 @@ class Dynamics(eqx.Module):
     (1, 4, 3, 2, 2)
     """
 
+    #: Distribution of the first states.
     initial: Float[Array | np.ndarray, "contexts agents states"]
+    #: Transition probabilities.
     transitions: Float[Array | np.ndarray, "contexts horizon agents states actions next_states"]
 
     @classmethod
@@ -104,11 +106,13 @@ class ExactCritic(Critic):
     (1, 4, 3, 2, 2)
     """
 
+    #: Transitions of local states.
     dynamics: Dynamics
     #: `Interactions`, or other rewards with a method `expected`.
     terms: Any
-    #: (situations, agents * moves, agents * moves) if pairs are dense, and own terms.
+    #: (situations, agents * moves, agents * moves) if pairs are dense; otherwise None.
     pairs: Float[Array | np.ndarray, "situations rows columns"] | None
+    #: (situations, agents, moves): own terms if pairs are dense; otherwise None.
     own: Float[Array | np.ndarray, "situations agents moves"] | None
 
     @classmethod

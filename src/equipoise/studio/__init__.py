@@ -2,7 +2,7 @@
 
 `equipoise studio` starts it and opens the browser. The server computes every number
 with the public functions of this library; the pages only draw them. The server needs Starlette and
-uvicorn: `pip install equipoise[studio]`.
+uvicorn: `pip install '.[studio]'` in the clone.
 """
 
 from equipoise.studio._folder import Folder

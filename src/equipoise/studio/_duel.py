@@ -106,10 +106,11 @@ def _told(played: _Played, game: Any) -> dict[str, Any]:
         **described(game),
         "yours": yours,
         "theirs": theirs,
-        "turns": [[turn.yours, turn.theirs, turn.earned] for turn in duel.turns],
+        # The game is zero-sum: the player sees the negative of what you earn.
+        "turns": [[turn.yours, turn.theirs, turn.earned, -turn.earned] for turn in duel.turns],
         "policy": duel.opponent_policy,
         "score": duel.score,
-        "value": float(played.equilibrium.value),
+        "expected": float(played.equilibrium.value) * len(duel.turns),
         "best_response": duel.best_response,
         "best_action": yours[best],
         "best_action_score": earned,
@@ -139,7 +140,12 @@ def _code(
         return in_code(lines)
     name, files = on_command_line(studio, game, given)
     words = ["equipoise", "duel", "any", name, "--seat", seat, "--seed", str(seed)]
-    return in_code(lines, words, files=files)
+    yours = played.duels[0].names[0]
+    distinct = len({one.lower() for one in [*yours, "q", "quit"]}) == len(yours) + 2
+    moves = [yours[move] if distinct else str(move + 1) for move in played.moves]
+    if moves:
+        words += ["--rounds", str(len(moves))]
+    return in_code(lines, words, files=files, typed=moves)
 
 
 def _watch(studio: Any, request: dict[str, Any], tell: Any) -> dict[str, Any]:

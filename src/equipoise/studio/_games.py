@@ -148,12 +148,16 @@ def in_python(studio: Any, game: Any, given: dict[str, Any]) -> str:
 
 
 def in_code(
-    lines: Sequence[str], command: Sequence[str] = (), *, files: Sequence[tuple[str, str]] = ()
+    lines: Sequence[str],
+    command: Sequence[str] = (),
+    *,
+    files: Sequence[tuple[str, str]] = (),
+    typed: Sequence[str] = (),
 ) -> dict[str, str]:
     """Return the Python code and the command that compute what a page shows, ready to paste.
 
-    `files` are names and texts that are written before the command runs. If no verb of the command
-    line does the same, the command runs the Python code.
+    `files` are names and texts that are written before the command runs, and `typed` are lines of
+    its input. If no verb of the command line does the same, the command runs the Python code.
 
     >>> in_code(["print(1)"], ["equipoise", "solve", "my game.nfg"])["command"]
     "equipoise solve 'my game.nfg'"
@@ -164,6 +168,8 @@ def in_code(
     python = "\n".join(["import equipoise as eq", *lines])
     made = [f"printf '%s\\n' {shlex.quote(text)} > {shlex.quote(name)}" for name, text in files]
     run = shlex.join(command or ("python", "-c", python))
+    if typed:
+        run = f"printf '%s\\n' {shlex.join(typed)} | {run}"
     return {"python": python, "command": " &&\n".join([*made, run])}
 
 

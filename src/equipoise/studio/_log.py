@@ -1,5 +1,6 @@
 """The Log page: coverage of a log, the advice learned from it, and gains of deviations."""
 
+import contextlib
 import csv
 from itertools import pairwise
 from pathlib import Path
@@ -47,10 +48,11 @@ def _open(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a table and, if they form a log, its coverage."""
     path = studio.folder.file(request.get("file"), *_SUFFIXES)
     options = _options(request)
-    found: dict[str, Any] = {"columns": _columns(path), "log": None, "problem": ""}
+    found: dict[str, Any] = {"columns": [], "log": None, "problem": ""}
     file = studio.folder.shown(studio.folder.name_of(path))
     found |= _code(file, options, _flags(options))
     try:
+        found["columns"] = _columns(path)
         log = eq.offline.Log.read(path, **options)
     except ValueError as error:
         return found | {"problem": str(error)}
@@ -77,11 +79,15 @@ def _columns(path: Path) -> list[str]:
     """Return the column names of a table; an .npz file has arrays with fixed names."""
     if path.suffix.lower() == ".csv":
         with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-            return [name[:200] for name in next(csv.reader(file), [])][:500]
+            try:
+                return [name[:200] for name in next(csv.reader(file), [])][:500]
+            except csv.Error as error:  # a name of more than 131,072 characters
+                raise InputError(path.name, "a header with names of columns", error) from error
     if path.suffix.lower() == ".parquet":
-        from pyarrow import parquet
+        from pyarrow import ArrowInvalid, parquet
 
-        return list(parquet.read_schema(path).names)[:500]
+        with contextlib.suppress(ArrowInvalid):  # `Log.read` explains what is wrong
+            return list(parquet.read_schema(path).names)[:500]
     return []
 
 
@@ -97,7 +103,7 @@ def _learn(studio: Any, request: dict[str, Any]) -> Any:
 def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Return the results of a finished run: advice, structure, bounds, and gains of deviations."""
     folder = RunFolder.read(studio.folder.path(request.get("run"), "run"))
-    if folder.record is None or "gap" not in (folder.record.solution or {}).get("stats", {}):
+    if folder.record is None or "samples" not in (folder.record.solution or {}).get("stats", {}):
         raise InputError("run", "a finished run of `equipoise offline`", folder.state)
     record = folder.record
     stats = (record.solution or {})["stats"]
@@ -120,7 +126,7 @@ def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         "bound": stats.get("bound"),
         "interval": stats.get("interval"),
         "own_interval": stats.get("own_interval"),
-        "level": stats["gap"].get("level"),
+        "level": folder.config.get("level"),
         "samples": stats["samples"],
         "warnings": list(stats.get("warnings", ())),
         "deviations": stats.get("deviations"),

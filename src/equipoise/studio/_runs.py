@@ -83,10 +83,7 @@ def _curves(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
         for quantity, by_whom in curves_of(run.record, run.metrics, run.config).items():
             for who, curve in by_whom.items():
                 kept = _thinned(curve.at.size)
-                low = high = None
-                if curve.error is not None:
-                    low, high = curve.mean - 2 * curve.error, curve.mean + 2 * curve.error
-                    low, high = low[kept], high[kept]
+                low, high = (None, None) if curve.band is None else (e[kept] for e in curve.band)
                 name = f"{run.label}: {who}" if who else run.label
                 found.setdefault(quantity, []).append(
                     {

@@ -14,6 +14,7 @@ nothing from other servers.
 import asyncio
 import contextlib
 import functools
+import os
 import secrets
 import socket
 import sys
@@ -34,6 +35,8 @@ from equipoise.studio._jobs import Jobs
 
 #: Largest request other than a dropped file, in bytes.
 LONGEST = 4 * 2**20
+#: Port of the studio unless it is taken, so that saved links work after a restart.
+PORT = 8642
 #: Number of calls that compute at the same time.
 _WORKERS = 2
 #: Room (a page of the studio) -> the module that answers its calls, imported when first needed.
@@ -328,14 +331,15 @@ class _TooLong(ValueError):
 def serve(
     folder: Any = ".",
     *,
-    port: int = 0,
+    port: int | None = None,
     browser: bool = True,
     ready: Callable[["Studio", Callable[[], None]], None] | None = None,
 ) -> None:
     """Serve the studio for a folder until Ctrl-C, and open it in the browser.
 
-    With `port=0`, a free port is chosen. Once the server accepts requests, it calls `ready` with
-    the studio and a function that stops the server; without `ready`, it prints the link.
+    The default port is 8642, or a free one if it is taken; `port=0` always chooses a free port.
+    Once the server accepts requests, it calls `ready` with the studio and a function that stops the
+    server; without `ready`, it prints the link.
 
     **Example**
 
@@ -345,20 +349,15 @@ def serve(
     ...     print(studio.link.partition("token")[0].startswith("http://127.0.0.1:"))
     ...     end()
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     serve(place, browser=False, ready=ready)
+    ...     serve(place, port=0, browser=False, ready=ready)
     True
     """
     try:
         import uvicorn
     except ImportError as error:
-        hint = "pip install 'equipoise[studio]'"
+        hint = "in the clone of equipoise, run: pip install '.[studio]'"
         raise InputError("studio", "Starlette and uvicorn", str(error), hint) from error
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(("127.0.0.1", port))
-        except (OSError, OverflowError) as error:
-            raise InputError("port", "a free port", port, str(error)) from error
+    with _listen(port) as listening:
         studio = Studio(folder, port=listening.getsockname()[1])
         options: dict[str, Any] = {"log_level": "warning", "server_header": False}
         options |= {"ws_max_size": 1024, "timeout_graceful_shutdown": 2}
@@ -384,6 +383,24 @@ def serve(
 
         threading.Thread(target=announce, daemon=True).start()
         server.run(sockets=[listening])
+
+
+def _listen(port: int | None) -> socket.socket:
+    """Return a socket that listens on a port of the loopback address."""
+    for tried in (PORT, 0) if port is None else (port,):
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":  # elsewhere, this would share the port of another server
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1", tried))
+            listening.listen()  # two sockets can be bound to a port, but only one can listen
+        except (OSError, OverflowError) as error:
+            listening.close()
+            if port is not None:
+                raise InputError("port", "a free port", port, str(error)) from error
+        else:
+            return listening
+    raise InputError("port", "a free port", "none")
 
 
 def _warm_up() -> None:

@@ -31,7 +31,7 @@ _EARLIER = {"finished": "learned", "stopped": "interrupted", "inconsistent": "in
 
 @dataclass(frozen=True)
 class Learned:
-    """A policy learnt from samples, and the bounds that the samples prove for it.
+    """A policy learned from samples, and the bounds that the samples prove for it.
 
     All bounds here come from samples alone. If you know the game, `judged` returns the exact
     certificate.
@@ -47,6 +47,7 @@ class Learned:
     ((10,), True)
     """
 
+    #: The policy with the best guarantee.
     policy: AggregativePolicy
     #: Largest difference between an agent's upper and lower value, over states that begin episodes.
     width: float
@@ -54,15 +55,18 @@ class Learned:
     bound: float
     #: Probability with which `lower`, `upper` and `bound` hold, at least; 0 if nothing is proven.
     confidence: float
-    #: (classes, states): bounds on the value of the policy, by class of its agents.
+    #: (classes, states): lower bound on the value of the policy, by class of its agents.
     lower: np.ndarray
+    #: (classes, states): upper bound on the value of the policy, by class of its agents.
     upper: np.ndarray
     #: (2, states): lower and upper bound on the mean welfare of the policy.
     welfare: np.ndarray
     #: Arrays by episode: "width" and "bound", the smallest so far of any policy played; "regret", a
     #: bound on the gains of the episode's policy; "planned", whether that policy was new.
     curve: dict[str, np.ndarray]
+    #: How the run ended.
     status: Status
+    #: Everything else that the learner reports, by name.
     stats: dict[str, Any] = field(default_factory=dict)
     #: Policies played, with the episodes they began in; empty unless `history=True`.
     history: tuple[tuple[int, AggregativePolicy, Bounds], ...] = ()
@@ -159,8 +163,8 @@ def learn(
     """Play episodes and return a pure near-Nash policy with the bounds that the samples prove.
 
     This is Algorithm 3 of the paper (known rewards) and Algorithm 4 (unknown rewards), which the
-    paper leaves open; docs/theory/aggregative-learning.md states the guarantees and what differs
-    from print. The learner uses only `env.reset()`, `env.step(actions)` and the declared `spec`
+    paper leaves open; docs/theory/aggregative-learning.md states the guarantees and the differences
+    from the paper. The learner uses only `env.reset()`, `env.step(actions)` and the declared `spec`
     (default: the environment's). If the environment has `seek(episode)`, an interrupted run resumes
     exactly where it stopped; if it has a `config`, the run's config includes it.
 
@@ -309,7 +313,7 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
     }
 
     def policy(found: Bounds) -> AggregativePolicy:
-        """The policy by rows of the game, even if agents learnt separately."""
+        """The policy by rows of the game, even if agents learned separately."""
         own, origin = found.policy, learner.origin
         rows = own.rows if origin is None else origin[own.rows]
         return AggregativePolicy(rows, own.counts, own.actions)

@@ -1,6 +1,6 @@
 """The loop of Algorithms 3 and 4: plan, play an episode, count, and replan when it is time.
 
-An action that is known to be worse cannot bring a gain. Where that is not known, one agent of the
+An action that is known to be worse cannot bring a gain. If that is not known, one agent of the
 type, a scout, tries the action, which moves the aggregate by at most its influence. Scouts try the
 actions with the largest possible gain first, and never try actions that cannot pay.
 """

@@ -7,6 +7,7 @@ import numpy as np
 
 from equipoise.aggregative.learning._spec import Simulator, Spec
 from equipoise.core import InputError, checks
+from equipoise.core.extras import import_extra
 
 
 class Wrapped:
@@ -130,19 +131,15 @@ def to_pettingzoo(simulator: Any) -> Any:
     >>> len(observations), env.action_space("agent_0")
     (20, Discrete(3))
     """
-    try:
-        from gymnasium import spaces
-        from pettingzoo import ParallelEnv
-    except ImportError as error:
-        raise ImportError("PettingZoo is missing: install equipoise[pettingzoo]") from error
-
+    spaces = import_extra("gymnasium.spaces", "PettingZoo", "pettingzoo")
+    parallel: Any = import_extra("pettingzoo", "PettingZoo", "pettingzoo").ParallelEnv
     if not isinstance(simulator, Simulator):
         raise InputError("simulator", "a Simulator", type(simulator).__name__)
     spec = simulator.spec
     agents = [f"agent_{i}" for i in range(spec.agents)]
     seen, moves = spaces.Discrete(spec.states), spaces.Discrete(spec.actions)
 
-    class Crowd(ParallelEnv):
+    class Crowd(parallel):
         metadata = {"name": "equipoise_crowd_v0", "render_modes": []}  # noqa: RUF012
         render_mode = None
 

@@ -3,8 +3,8 @@
 Each step and state has a menu of near-equilibria of its rewards (or of their upper envelopes).
 Backward over the steps, the planner takes the entry with the largest welfare, counting for the
 later steps the largest welfare that the samples allow. The policy is then evaluated: upper and
-lower values of every class of agents, and a bound on any agent's gain. What differs from print is
-listed in docs/theory/aggregative-learning.md.
+lower values of every class of agents, and a bound on any agent's gain. The differences from the
+paper are listed in docs/theory/aggregative-learning.md.
 """
 
 from collections.abc import Callable

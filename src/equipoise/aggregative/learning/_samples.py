@@ -69,7 +69,7 @@ class Samples:
     """All data of a learner, in arrays of fixed shapes, which are also its state on disk.
 
     Memory is `S + d + 2` numbers for each step, state and cell, plus `d + 3` for each row and
-    action of the spec if rewards are learnt.
+    action of the spec if rewards are learned.
     """
 
     #: (horizon, states, cells)

@@ -45,7 +45,7 @@ class Spec:
       total variation, in the sup norm of the aggregate. Every guarantee depends on them.
     - `bounds`: interval that contains the expected rewards of one step. Default: (-1, 1).
     - `starts`: states in which episodes may begin. Default: all states.
-    - `reward(h, s, x)`: returns (types, actions); None if rewards are to be learnt.
+    - `reward(h, s, x)`: returns (types, actions); None if rewards are to be learned.
 
     **Example**
 
@@ -59,14 +59,18 @@ class Spec:
     """
 
     influence: Any
+    #: Number of steps of an episode.
     horizon: int
+    #: Number of states.
     states: int
     lipschitz: float
     transition_lipschitz: float
+    #: (types,): number of agents of each type. Default: one.
     counts: Any = None
     scale: Any = None
     bounds: tuple[float, float] = (-1.0, 1.0)
     starts: Any = None
+    #: Reward function `reward(h, s, x)`; None if rewards are to be learned.
     reward: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:

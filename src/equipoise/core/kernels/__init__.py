@@ -129,7 +129,7 @@ def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
 
 
 def interpret(kernel: Callable[..., int], *arrays: Any) -> int:
-    """Run a kernel as Python, with the arithmetic of machine code: no error and no warning.
+    """Run a kernel in plain Python; division by zero and overflow give no error and no warning.
 
     >>> import numpy as np
     >>> interpret(lambda numbers: (1.0 / numbers).max() > 9.0, np.zeros(3))

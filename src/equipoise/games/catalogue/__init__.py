@@ -43,20 +43,25 @@ class Entry:
 
     #: Name that `load` takes.
     name: str
+    #: Title in tables.
     title: str
     #: One of `equipoise.games.kinds.KINDS`.
     kind: str
     #: Publication of the game or of its solution.
     source: str
+    #: Value of the game, if it is known.
     value: Fraction | tuple[Fraction, ...] | None = None
+    #: An equilibrium, if it is known.
     equilibrium: tuple[Strategy | tuple[Strategy, ...], ...] | None = None
+    #: What is special about the game.
     notes: str = ""
     #: Parameters of the game and their defaults.
     parameters: dict[str, Any] = field(default_factory=dict)
     #: Smallest and largest value of a parameter, if not the usual ones.
     ranges: dict[str, Any] = field(default_factory=dict, repr=False)
-    #: Arguments of the constructor, and the function that makes the other arguments.
+    #: Arguments of the constructor.
     game: dict[str, Any] = field(default_factory=dict, repr=False)
+    #: Name of the function that makes the other arguments; empty if there is none.
     build: str = field(default="", repr=False)
 
 

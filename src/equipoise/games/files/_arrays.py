@@ -60,10 +60,10 @@ def read_arrays(path: Path) -> Game:
         for names, (allowed, build) in _FROM_ARRAYS.items():
             if set(names) <= set(arrays) and all(allowed.fullmatch(name) for name in arrays):
                 return build(arrays, labels)
-        expected = ", or ".join(" and ".join(names) for names in _FROM_ARRAYS)
-        raise ValueError(f"expected arrays named {expected}; found {sorted(arrays)}")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    expected = ", or ".join(" and ".join(names) for names in _FROM_ARRAYS)
+    raise InputError(str(path), f"arrays named {expected}", sorted(arrays))
 
 
 def _labels(array: np.ndarray) -> dict[str, Any]:
@@ -207,7 +207,8 @@ def _network_arrays(game: Any) -> Arrays:
 
 def _network(arrays: Arrays, labels: Any) -> NetworkGame:
     numbers = {
-        name: int(_number(name, arrays.get(name), 0)) for name in ("first_through", "atomic")
+        name: checks.check_count(name, _number(name, arrays.get(name), 0), 0)
+        for name in ("first_through", "atomic")
     }
     arrays = {name: array for name, array in arrays.items() if name not in numbers}
     return NetworkGame(

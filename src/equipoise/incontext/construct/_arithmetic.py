@@ -39,9 +39,13 @@ class Reciprocal:
     True
     """
 
+    #: Lower end of the interval.
     low: float
+    #: Upper end of the interval.
     high: float
+    #: Number of linear pieces.
     units: int = 1
+    #: Number of Newton steps after the linear pieces.
     newton_steps: int = 0
 
     @property

@@ -44,6 +44,7 @@ class PositionTokens(PlainTokens):
 
     actions: int = eqx.field(static=True)
     rounds: int = eqx.field(static=True)
+    #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
 
     @property
@@ -97,11 +98,13 @@ class Size:
     layers: int
     #: Number of blocks. All blocks have the same weights.
     blocks: int
-    #: Largest number M of heads in a layer, and largest number d' of hidden units in an MLP.
+    #: Largest number M of heads in a layer.
     heads: int
+    #: Largest number d' of hidden units in an MLP.
     hidden: int
-    #: Number of weights of a block, of the embedding and of the read-out. Most are zero.
+    #: Number of weights of a block, of the embedding and of the read-out.
     parameters: int
+    #: Number of these weights that are not zero.
     nonzero: int
 
 
@@ -118,12 +121,17 @@ class HandBuilt:
     ((3, 2, 11), True)
     """
 
+    #: The transformer.
     model: Transformer
+    #: How rounds are encoded.
     tokens: PositionTokens
+    #: The learner that it implements.
     learner: OMD | MarkovOMD
+    #: Which coordinate of the residual stream has which content.
     layout: Layout
     #: Description of each layer of a block.
     purposes: tuple[str, ...]
+    #: Approximation of `1 / z` that the network uses.
     reciprocal: Reciprocal
     #: Discount factor of Markov games.
     discount: float = 0.0

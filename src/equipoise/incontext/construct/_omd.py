@@ -36,7 +36,7 @@ def omd(
     block once per round. The default learner is `OMD.vanishing()`: the paper's update, corrected,
     with any schedules.
 
-    What differs from print: The printed proof takes the policy `x_t` from the embedding. Here a
+    Differences from the paper: the printed proof takes the policy `x_t` from the embedding. Here a
     head copies it from the previous token, which it finds by matching round numbers in binary, so
     that the width is `O(A + log T)`. The score of a head is one number that multiplies a one-hot
     value, whereas the paper lets a single head form A products. Division is not assumed but

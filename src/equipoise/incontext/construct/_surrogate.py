@@ -169,8 +169,11 @@ class FittedStep:
     16
     """
 
+    #: Number M of ReLUs.
     units: int
+    #: Largest error on held-out points.
     largest_error: float
+    #: Mean error on held-out points.
     mean_error: float
     #: `sum |c_m|`, the C of Definition A.1, maximised over actions.
     weight: float

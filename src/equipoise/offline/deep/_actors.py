@@ -67,18 +67,22 @@ class Actors:
     [[1.0, 1.0, 1.0]]
     """
 
+    #: Settings with which the policies were learned.
     method: TD3BC | PolicyGradient
+    #: Numbers of agents, contexts, states and steps.
     sizes: Sizes
     #: (trials, contexts, agents), with local states (trials, contexts, horizon, agents, states).
-    #: Stochastic policies have a last axis of support points, and so do their `weights`.
+    #: Stochastic policies have a last axis of support points.
     points: np.ndarray
+    #: Probabilities of the support points of stochastic policies; None for deterministic ones.
     weights: np.ndarray | None
     #: Networks with axes (trials, agents), or None if the policies are not networks.
     networks: ActorNetwork | None
     #: Number of steps taken.
     steps: int
-    #: Steps after which policies were recorded, and their points, with one more leading axis.
+    #: Steps after which policies were recorded.
     recorded: np.ndarray
+    #: Points of the recorded policies, with one more leading axis; None if none were recorded.
     history: np.ndarray | None
 
     @property

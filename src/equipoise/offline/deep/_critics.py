@@ -43,18 +43,21 @@ class Critics:
 
     #: Settings of the critic that was fitted.
     spec: Critic | LinearCritic
+    #: Numbers of agents, contexts, states and steps.
     sizes: Sizes
     #: A pytree with axes (trials, agents); outputs are rewards before `scale` and `shift`.
     models: RewardModel
     #: (trials, agents): a reward is `scale` times the output of a model, plus `shift`.
     shift: np.ndarray
+    #: (trials, agents): see `shift`.
     scale: np.ndarray
-    #: (trials, agents): held-out mean squared errors in units of rewards, and as a fraction of
-    #: the variance of rewards.
+    #: (trials, agents): held-out mean squared errors, in squared units of rewards.
     validation: np.ndarray
+    #: (trials, agents): the same errors as a fraction of the variance of rewards.
     unexplained: np.ndarray
-    #: (trials, agents): round (epoch or step) whose weights were kept, and the last round.
+    #: (trials, agents): round (epoch or step) whose weights were kept.
     best_round: np.ndarray
+    #: (trials, agents): last round of training.
     rounds: np.ndarray
 
     @property

@@ -50,10 +50,14 @@ class Critic:
     shared: bool = False
     terms: int | None = None
     embedding: int = 8
+    #: Learning rate of Adam.
     learning_rate: float = 1e-3
+    #: Batch size.
     batch: int = 64
+    #: Largest number of passes over the rows.
     epochs: int = 500
     patience: int = 20
+    #: Unit of `patience`: "epochs" or "steps".
     patience_unit: str = "epochs"
     validation: float = 0.2
     standardise: bool = True
@@ -174,6 +178,7 @@ class TD3BC:
     equipoise.core.errors.InputError: others: expected one of ('current', 'data'), found 'past'
     """
 
+    #: Weight of the critic relative to imitation of the log.
     alpha: float = 5.0
     normaliser: str = "data"
     others: str = "current"
@@ -246,9 +251,12 @@ class PolicyGradient:
     300
     """
 
+    #: "deterministic" or "stochastic".
     policy: str = "deterministic"
     step: float = 0.1
+    #: Weight of the regularisation towards the log.
     strength: float = 0.05
+    #: Number of gradient steps.
     steps: int = 300
     points: int = 11
     samples: int = 16

@@ -62,14 +62,19 @@ class Config:
 
     #: Numbers of actions of the matrix games, one part for each.
     actions: tuple[int, ...] = (2, 3, 5)
-    #: Numbers of states of the Markov games, one part for each, and their number of actions.
+    #: Numbers of states of the Markov games, one part for each.
     states: tuple[int, ...] = (2, 3, 5)
+    #: Number of actions in the Markov games.
     markov_actions: int = 3
+    #: Discount factor of the Markov games.
     discount: float = 0.9
     #: The paper's rho: the distance of games from their base.
     scales: tuple[float, ...] = (0.1, 0.3, 1.0)
+    #: Number of training seeds.
     seeds: int = 5
+    #: Number of rounds of matrix games.
     rounds: int = 256
+    #: Number of rounds of Markov games.
     markov_rounds: int = 128
     #: Lengths of shorter training trajectories, in a separate part (3 actions).
     lengths: tuple[int, ...] = (16, 64)
@@ -77,11 +82,13 @@ class Config:
     sizes: tuple[tuple[int, int], ...] = ((1, 32), (2, 64), (4, 128))
     #: Sizes of the training set in a separate part, in addition to fresh games.
     training_games: tuple[int, ...] = (5, 50, 500)
+    #: Number of training steps.
     steps: int = 400
     #: Floating-point format of matrix products; see `equipoise.incontext.Config`.
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    #: Number of games per step with our preset, and with the paper's.
+    #: Number of games per step with our preset.
     batch: int = 64
+    #: Number of games per step with the paper's preset.
     paper_batch: int = 32
     #: Number of unseen games for evaluation, for every family and seed.
     test_games: int = 128
@@ -211,7 +218,8 @@ def training(config: Config, preset: str, rounds: int, **changes: Any) -> Traini
         made = Training.paper(rounds=rounds, batch=config.paper_batch, patience=None, **common)
     else:
         warmup = min(100, config.steps // 5)
-        made = Training(rounds=rounds, batch=config.batch, shared=False, warmup=warmup, **common)
+        common |= {"head_groups": None, "optimiser": "adam", "shared": False, "warmup": warmup}
+        made = Training(rounds=rounds, batch=config.batch, **common)
     return replace(made, **changes)
 
 

@@ -70,23 +70,31 @@ class Config:
     (50, 20)
     """
 
+    #: Figures to compute.
     figures: tuple[str, ...] = FIGURES
+    #: Number of agents.
     agents: int = 50
+    #: Half-width of the noise of rewards.
     noise: float = 1.0
+    #: Number of trials.
     trials: int = 10
     #: Critics of Figure 2 and of the ablations.
     critics: tuple[str, ...] = ("1-IR-128", "2-IR-64", "joint-2x512", LINEAR)
     #: Critics of Figures 3 and 4.
     architectures: tuple[str, ...] = (*ARCHITECTURES, LINEAR)
+    #: Recipes of training.
     recipes: tuple[str, ...] = RECIPES
-    #: Rows of the log per agent, in Figure 2 and in all others. The paper uses 10.
+    #: Rows of the log per agent, in Figure 2. The paper uses 10.
     rows_per_agent: tuple[int, ...] = (5, 10, 20, 50, 100)
+    #: Rows of the log per agent, in all other figures.
     fixed_rows_per_agent: int = 20
+    #: Names of the ablations.
     ablations: tuple[str, ...] = tuple(ABLATIONS)
     #: Number of steps of actors in our recipe; the printed recipe has 500 epochs.
     steps: int = 3000
     #: Largest number of steps of actors in the printed recipe; policies converge much earlier.
     most_steps: int = 20_000
+    #: Number of recorded policies.
     snapshots: int = 25
     #: Memory for weights, gradients and moments on the device, in bytes.
     room: float = 60e9

@@ -1,10 +1,16 @@
 // The frame: shows one room (a page of the studio) and keeps the link that restores it.
 import { connect, copy, h } from "/static/ui.js";
+import * as city from "/static/city.js";
+import * as duel from "/static/duel.js";
+import * as log from "/static/log.js";
+import * as matrix from "/static/matrix.js";
+import * as runs from "/static/runs.js";
 
 const ROOMS = [["matrix", "Matrix"], ["duel", "Duel"], ["log", "Log"], ["city", "City"], ["runs", "Runs"]];
+const MODULES = { city, duel, log, matrix, runs };
 const main = document.getElementById("main");
 const left = {}; // room -> link that restores its last state
-let open = null;
+let open = null, here = ""; // the open room, and its part of the address
 // Returning to a room restores its state; a click on the current room resets it.
 const doors = ROOMS.map(([name, title]) => h("a", { "data-room": name, href: `#${name}`, onclick: (e) => {
   if (read()[0] !== name && left[name]) { e.preventDefault(); location.hash = left[name]; } } }, title));
@@ -23,31 +29,35 @@ function read() {
 
 async function show() {
   const [room, state] = read();
+  here = location.hash;
   open?.leave?.();
   document.title = `${ROOMS.find(([name]) => name === room)[1]} · equipoise studio`;
   for (const link of doors) link.dataset.room === room ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   const root = h("div", { class: `room ${room}` });
   main.replaceChildren(root);
   const save = (kept) => {
-    if (main.firstChild !== root) return; // the user left the room before the answer arrived
+    // The user left the room before the answer arrived, perhaps so recently that `show` has not run.
+    if (main.firstChild !== root || location.hash !== here) return;
     left[room] = `#${room}:${encodeURIComponent(JSON.stringify(kept))}`;
     history.replaceState(null, "", left[room]);
+    here = location.hash;
   };
   open = {};
   try {
-    const module = await import(`/static/${room}.js`);
-    const leave = await module.open(root, state(), save);
+    const leave = await MODULES[room].open(root, state(), save);
     if (main.firstChild === root) open.leave = leave;
     else leave?.();
   } catch (error) {
-    const linked = location.hash.length > room.length + 1;
+    const linked = location.hash.length > room.length + 1 && !error.unreachable;
     root.replaceChildren(h("div", { class: "error", role: "alert" },
       h("p", {}, linked ? `This link cannot be opened: ${error.message}` : error.message),
-      h("button", { type: "button", onclick: () => { history.replaceState(null, "", `#${room}`); show(); } }, "Reset this page")));
+      error.unreachable ? h("button", { type: "button", onclick: show }, "Try again")
+        : h("button", { type: "button", onclick: () => { history.replaceState(null, "", `#${room}`); show(); } }, "Reset this page")));
   }
 }
 
 addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); }); // the address is the room's
 document.getElementById("share").addEventListener("click", (e) => copy(location.href, e.target));
 connect();
 show();

@@ -129,7 +129,7 @@ export async function open(root, state, save) {
 
   async function anarchy() {
     const found = await oops.guard(() => call("city", "anarchy", body()));
-    if (found) tell(found, h("h2", {}, "Without tolls"), facts([["Price of anarchy", found.ratio], ["Upper bound", found.upper], ["Total cost of the optimum", found.optimum]]));
+    if (found) tell(found, h("h2", {}, "Without tolls"), facts([["Price of anarchy", fmt(found.ratio, 7)], ["Upper bound", fmt(found.upper, 7)], ["Total cost of the optimum", found.optimum]]));
   }
 
   /** Show a further result and the code that computes it. */
@@ -140,7 +140,8 @@ export async function open(root, state, save) {
   }
 
   async function bestTolls() {
-    const job = await oops.guard(() => start("city", "tolls", { ...body(), tolls: null, links: kept.links, title: "Best tolls" }));
+    const asked = { ...body(), tolls: null, links: kept.links };
+    const job = await oops.guard(async () => { await call("city", "toll_code", asked); return start("city", "tolls", { ...asked, title: "Best tolls" }); });
     if (!job) return;
     kept.search = job.started; save(kept);
     if (jobs.has(job.id)) listen(jobs.get(job.id)); // it may have ended before the answer arrived

@@ -1,5 +1,5 @@
 // Duel: play against a player that learns while it plays, or watch two players.
-import { call, facts, field, fmt, h, newest, onJob, restored, say, select, snippet, start, table, trouble } from "/static/ui.js";
+import { call, facts, field, fmt, h, newest, onJob, restored, say, select, snippet, start, table, tiny, trouble } from "/static/ui.js";
 import { lines } from "/static/plot.js";
 
 export async function open(root, state, save) {
@@ -32,12 +32,12 @@ export async function open(root, state, save) {
     const last = found.turns.at(-1), count = found.turns.length;
     const told = last ? `${found.yours[last[0]]} against ${found.theirs[last[1]]}: you get ${fmt(last[2])}.` : "Choose an action.";
     board.replaceChildren(h("p", {}, h("strong", {}, told)),
-      facts([["Rounds", count], ["Your score", found.score], ["Value of the game × rounds", Math.abs(found.value) < 1e-12 ? 0 : found.value * count], [`Always ${found.best_action}`, found.best_action_score], ["A best response to its policies", found.best_response]]),
+      facts([["Rounds", count], ["Your score", found.score], ["Value of the game × rounds", tiny(found.expected)], [`Always ${found.best_action}`, found.best_action_score], ["A best response to its policies", found.best_response]]),
       table({ columns: ["its next action", "probability"], rows: found.policy.map((p, a) => [found.theirs[a], p]) }, "Its current policy."));
     const x = found.held[0].map((_, k) => k);
-    curve.show(found.held.map((y, k) => ({ name: k ? "mirror descent, given the same moves" : "your opponent", x, y: y.map((v) => (v < 1e-12 ? 0 : v)) })));
+    curve.show(found.held.map((y, k) => ({ name: k ? "mirror descent, given the same moves" : "your opponent", x, y: y.map(tiny) })));
     curve.hidden = !count; // a single point is not a curve
-    history.replaceChildren(count ? h("details", { class: "more" }, h("summary", {}, `All ${count} rounds, and what the player saw`), table({ columns: ["round", "you", "player", "you get", "player sees"], rows: found.turns.map(([a, b, r], t) => [t + 1, found.yours[a], found.theirs[b], r, -r]).reverse() })) : "");
+    history.replaceChildren(count ? h("details", { class: "more" }, h("summary", {}, `All rounds (${count}), and what the player saw`), table({ columns: ["round", "you", "player", "you get", "player sees"], rows: found.turns.map(([a, b, earned, seen], t) => [t + 1, found.yours[a], found.theirs[b], earned, seen]).reverse() })) : "");
     code.show(found);
     if (last) say(told);
   }

@@ -16,6 +16,7 @@ export async function open(root, state, save) {
     oops, roles, about, learn, progress), advice, code);
 
   async function use(next) {
+    progress.textContent = "";
     kept = { ...kept, run: null, ...next };
     advice.replaceChildren(h("p", { class: "note" }, "The advice appears here after learning."));
     await look();
@@ -30,7 +31,7 @@ export async function open(root, state, save) {
       return;
     }
     const seen = await oops.guard(() => call("log", "open", { file: kept.file, columns: kept.columns }));
-    if (!seen) return;
+    if (!seen) { about.replaceChildren(); roles.replaceChildren(); learn.disabled = true; return; }
     const options = [["", "(none)"], ...seen.columns.map((name) => [name, name])];
     roles.replaceChildren(...(seen.columns.length ? ROLES.map(([role, text]) => field(`${text} column`, select(options, kept.columns[role] ?? "", (x) => { set(role, x); }))).concat(field("Bins for numeric actions", h("input", { type: "number", min: 2, max: 100, placeholder: "none", value: kept.columns.bins ?? "", onchange: (e) => set("bins", Math.round(+e.target.value)) }))) : []));
     learn.disabled = !seen.log;
@@ -66,8 +67,9 @@ export async function open(root, state, save) {
     const tables = found.tables, strong = found.strength;
     advice.replaceChildren(
       h("section", {}, h("h2", {}, found.learned ? "Advice" : "What the log shows"), h("p", {}, `${found.status}.`),
-        facts([["Nobody gains more than", found.bound, found.learned ? "good" : "bad"], found.interval && [`Interval (${Math.round(found.level * 100)} %)`, found.interval.map((v) => fmt(v, 3)).join(" to ")], found.own_interval && ["Gap of the log's own policy", found.own_interval.map((v) => fmt(v, 3)).join(" to ")]]),
+        facts([typeof found.bound === "number" && ["Nobody gains more than", found.bound, found.learned ? "good" : "bad"], found.interval && [`Interval (${Math.round(found.level * 100)} %)`, found.interval.map((v) => fmt(v, 3)).join(" to ")], found.own_interval && ["Gap of the log's own policy", found.own_interval.map((v) => fmt(v, 3)).join(" to ")]]),
         tables.advice && table(tables.advice, "What each agent should play, what it earned in the log, and what it can expect."),
+        tables["own play"] && table(tables["own play"], "The log's own play; this is not advice."),
         ...found.warnings.map((text) => h("p", { class: "note" }, text))),
       found.deviations ? whatIf() : "",
       tables.classes ? h("section", {}, h("h2", {}, "Structure"), table(tables.classes, "Classes of rewards and their held-out errors.")) : "",
@@ -100,8 +102,9 @@ export async function open(root, state, save) {
 
   // Agents in a circle; a line leads from an agent's action to another agent's reward.
   function graph(strength) {
-    const n = strength.length, most = Math.max(...strength.flat(), 1e-12), at = (i) => [180 + 130 * Math.sin((2 * Math.PI * i) / n), 165 - 130 * Math.cos((2 * Math.PI * i) / n)];
-    const arcs = strength.flatMap((row, i) => row.map((value, j) => [value, i, j])).filter(([value, i, j]) => i !== j && value > most * 0.02);
+    const n = strength.length, most = Math.max(0, ...strength.flat()), at = (i) => [180 + 130 * Math.sin((2 * Math.PI * i) / n), 165 - 130 * Math.cos((2 * Math.PI * i) / n)];
+    const arcs = !most ? [] : strength.flatMap((row, i) => row.map((value, j) => [value, i, j])).filter(([value, i, j]) => i !== j && value > most * 0.02);
+    if (!arcs.length) return h("p", { class: "note" }, "No agent's action has an effect on another agent's reward that the log shows.");
     return h("figure", { class: "picture small" }, s("svg", { viewBox: "0 0 360 330", role: "img", "aria-label": "Interaction graph; the table has its numbers" },
       arcs.map(([value, i, j]) => { const [a, b] = [at(j), at(i)], m = [(a[0] + b[0]) / 2 + (b[1] - a[1]) * 0.12, (a[1] + b[1]) / 2 - (b[0] - a[0]) * 0.12];
         return s("path", { class: "arc", opacity: 0.25 + 0.75 * (value / most), "stroke-width": 1 + (5 * value) / most, d: `M${a}Q${m} ${b}` }, s("title", {}, `effect of ${found.agents[j]}'s action on ${found.agents[i]}'s reward: ${fmt(value, 3)}`)); }),

@@ -1,9 +1,8 @@
 // Matrix: type a two-player game, see its equilibria, drag policies and read their certificates.
-import { call, drop, facts, field, fmt, h, newest, range, restored, say, select, snippet, table, trouble, upload } from "/static/ui.js";
+import { call, drop, facts, field, fmt, h, newest, range, restored, say, select, snippet, table, tiny, trouble, upload } from "/static/ui.js";
 import { lines, simplex } from "/static/plot.js";
 
 const CONCEPTS = [["nash", "Nash equilibrium"], ["ce", "Best correlated equilibrium"], ["cce", "Best coarse correlated equilibrium"]];
-const tiny = (value) => (Math.abs(value) < 1e-12 ? 0 : value); // a zero up to rounding
 const OBJECTIVES = [["weights", "Weighted sum"], ["welfare", "Welfare (sum)"], ["egalitarian", "Worse-off player"], ["entropy", "Entropy (most random)"]];
 
 const SAME = "The same in Python and as a command";
@@ -101,6 +100,12 @@ export async function open(root, state, save) {
     const [a, b] = game.payoffs;
     // As typed, or with all digits: cells are read again when another cell changes.
     const text = (i, j) => kept.game.cells?.[i][j] ?? (game.zero_sum ? a[i][j] : `${a[i][j]}, ${b[i][j]}`);
+    const shape = game.actions.map((names) => names.length).join(), values = [...game.actions[1], ...game.actions[0].flatMap((name, i) => [name, ...game.actions[1].map((_, j) => text(i, j))])];
+    if (editor.dataset.shape === shape) { // keep the focus, and what is being typed
+      editor.querySelectorAll("input").forEach((input, k) => { if (input !== document.activeElement) input.value = values[k]; });
+      return;
+    }
+    editor.dataset.shape = shape;
     const onchange = () => { clearTimeout(timer); change(typed()); };
     const input = (value, label) => h("input", { value, onchange, "aria-label": label, spellcheck: false });
     editor.replaceChildren(h("table", { class: "cells" },
@@ -135,7 +140,8 @@ export async function open(root, state, save) {
       found.policy ? policies(found.policy) : joint(found.joint),
       h("details", { class: "more" }, h("summary", {}, "Certificate"), table(found.certificate.table, `${found.status}. Method: ${found.certificate.method}.`)));
     code.show(found, found.file && h("a", { download: "game.nfg", href: URL.createObjectURL(new Blob([`${found.file}\n`])) }, "Download game.nfg"));
-    if (found.policy && !kept.policy) { kept.policy = found.policy.map((p) => [...p]); point(); certify(); }
+    // Your own policies begin at the equilibrium; a correlated one is no pair of policies.
+    if (!kept.policy) { kept.policy = found.policy?.map((p) => [...p]) ?? uniform(); point(); certify(); }
     say(`Nobody gains more than ${fmt(found.certificate.max_upper)}.`);
   }));
 
@@ -149,14 +155,14 @@ export async function open(root, state, save) {
   }
 
   const drawn = [null, null];
+  const uniform = () => game.actions.map((names) => names.map(() => 1 / names.length));
   function draw() {
     pictures.replaceChildren();
     game.actions.forEach((names, k) => {
-      drawn[k] = names.length === 2 || names.length === 3 ? simplex({ title: `Policy of ${game.players[k]}`, actions: names, replies: game.actions[1 - k], onDrag: (p) => { kept.policy[k] = p; moved(); } }) : null;
+      drawn[k] = names.length === 2 || names.length === 3 ? simplex({ title: `Policy of ${game.players[k]}`, actions: names, replies: game.actions[1 - k], onDrag: (p) => { kept.policy ??= uniform(); kept.policy[k] = p; moved(); } }) : null;
       if (drawn[k]) pictures.append(drawn[k]);
     });
-    kept.policy ??= null;
-    const policy = kept.policy ?? game.actions.map((names) => names.map(() => 1 / names.length));
+    const policy = kept.policy ?? uniform();
     sliders.replaceChildren(...(Math.max(...game.actions.map((n) => n.length)) > 12 ? [] : [h("div", { class: "pictures" }, game.actions.map((names, k) => h("fieldset", {}, h("legend", {}, game.players[k]),
       names.map((name, a) => { const r = range(name, { min: 0, max: 1, step: 0.01, value: policy[k][a], show: (v) => fmt(v, 3), oninput: (x) => slide(k, a, x) }); r.dataset.at = `${k}-${a}`; return r; }))))]));
     learning.hidden = !game.zero_sum;
@@ -165,7 +171,7 @@ export async function open(root, state, save) {
   }
 
   function slide(k, a, x) {
-    kept.policy ??= game.actions.map((names) => names.map(() => 1 / names.length));
+    kept.policy ??= uniform();
     const p = kept.policy[k], rest = 1 - p[a];
     kept.policy[k] = p.map((v, b) => (b === a ? x : rest > 1e-9 ? (v * (1 - x)) / rest : (1 - x) / (p.length - 1 || 1)));
     if (kept.policy[k].length === 1) kept.policy[k] = [1];
@@ -173,8 +179,7 @@ export async function open(root, state, save) {
   }
 
   function point() {
-    if (!kept.policy) return;
-    kept.policy.forEach((p, k) => {
+    (kept.policy ?? uniform()).forEach((p, k) => {
       drawn[k]?.point(p);
       p.forEach((v, a) => sliders.querySelector(`[data-at="${k}-${a}"]`)?.set(v));
     });

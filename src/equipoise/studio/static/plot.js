@@ -1,7 +1,7 @@
 // Figures: curves with a readout of values, simplices with a draggable policy, and scatter plots.
 import { fmt, h, s } from "/static/ui.js";
 
-const LEFT = 62, BOTTOM = 42, TOP = 10, RIGHT = 26;
+const LEFT = 74, BOTTOM = 42, TOP = 10, RIGHT = 26;
 
 /** Redraw a figure when its width changes, so that its text keeps its size. */
 function sized(svg, draw) {

@@ -44,7 +44,7 @@ export async function open(root, state, save) {
 
   async function curves() {
     save(kept);
-    const there = kept.runs.filter((name) => listed.some((run) => run.name === name));
+    const there = kept.runs.filter((name) => listed.some((run) => run.name === name && !run.problem));
     compare.hidden = !there.length;
     compare.href = `/report?${there.map((name) => `run=${encodeURIComponent(name)}`).join("&")}`;
     if (!there.length) {

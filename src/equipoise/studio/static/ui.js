@@ -16,26 +16,32 @@ function fill(element, props, children) {
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 export const s = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
-/** Format a number as reports do. JSON has no infinity, so it arrives as a string. */
+/** Format a number as reports do, but large ones in full. JSON has no infinity, so it arrives as a string. */
 export function fmt(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string") return value === "Infinity" ? "∞" : value;
   if (value === 0) return "0";
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
   const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e15) return value.toLocaleString("en");
+  if (size >= 1e4 && size < 1e12) return Math.round(value).toLocaleString("en"); // comparable costs differ in late digits
   if (size < 1e-4) return value.toExponential(1);
-  if (size >= 1e6) return value.toExponential(digits - 1);
+  if (size >= 1e12) return value.toExponential(digits - 1);
   return String(Number(value.toPrecision(digits)));
 }
+
+const RESTARTED = "The studio was started anew. Open the link that it printed, in this browser; then this page works again.";
+/** Show a zero up to rounding as zero. */
+export const tiny = (value) => (Math.abs(value) < 1e-12 ? 0 : value);
 
 async function post(path, body, type = "application/json") {
   let response;
   try {
     response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
   } catch {
-    throw new Error("The studio does not respond. Is `equipoise studio` still running?");
+    throw Object.assign(new Error("The studio does not respond. Is `equipoise studio` still running?"), { unreachable: true });
   }
+  if (response.status === 403) throw Object.assign(new Error(RESTARTED), { unreachable: true });
   if (response.status === 413) throw new Error(await response.text());
   const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
   if (!response.ok) throw new Error(answer?.error ?? (await response.text()));
@@ -185,12 +191,18 @@ export function connect() {
     showJobs();
     listeners.forEach((listener) => listener(job));
   };
-  socket.onopen = () => { gone = false; jobs.clear(); showJobs(); };
-  socket.onclose = () => { gone = true; showJobs(); setTimeout(connect, 1500); };
+  socket.onopen = () => { gone = ""; jobs.clear(); showJobs(); };
+  socket.onclose = async () => {
+    // A server that was started anew refuses the cookie of the old one until its link is opened.
+    const status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);
+    gone = status === 403 ? RESTARTED : "The studio has stopped. Run `equipoise studio` to start it again; this page keeps its content.";
+    showJobs();
+    setTimeout(connect, 1500);
+  };
 }
 
 const SHOWN = 20; // seconds for which a finished job is shown
-let fading = 0, gone = false;
+let fading = 0, gone = "";
 function showJobs() {
   clearTimeout(fading);
   const box = document.getElementById("jobs");
@@ -199,7 +211,7 @@ function showJobs() {
   const shown = [...jobs.values()].filter((job) => !ended(job) || age(job) < SHOWN).slice(-4);
   if (shown.some(ended)) fading = setTimeout(showJobs, 1000);
   box.hidden = !shown.length && !gone;
-  box.replaceChildren(gone ? h("div", { class: "job failed" }, "The studio has stopped. Run `equipoise studio` to start it again; this page keeps its content.") : "", ...shown.map((job) => h("div", { class: `job ${job.state}` },
+  box.replaceChildren(gone ? h("div", { class: "job failed" }, gone) : "", ...shown.map((job) => h("div", { class: `job ${job.state}` },
     h("strong", {}, job.title), " ", h("span", {}, job.error || progressOf(job)),
     job.state === "running" && h("button", { type: "button", onclick: () => stop(job.id) }, "Stop"))));
 }
