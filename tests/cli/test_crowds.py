@@ -113,6 +113,16 @@ def test_the_progress_line_counts_stages(monkeypatch, capsys, game, stages):
         assert lines == totals
 
 
+@pytest.mark.parametrize("objective", ["welfare", "egalitarian"])
+def test_prices_are_printed_with_a_selection(capsys, objective):
+    assert main(["solve", "public-good", "--objective", objective]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "price of anarchy inf" in told
+    assert "price of stability 1" in told
+    assert main(["solve", "public-good"]) == 0
+    assert "price of" not in capsys.readouterr().out
+
+
 def test_the_social_optimum_is_no_equilibrium(capsys):
     assert main(["solve", "two-roads", "--set", "agents=300", "--concept", "optimum"]) == 0
     assert "the optimum found is -0.3875" in " ".join(capsys.readouterr().out.split())

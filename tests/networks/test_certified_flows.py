@@ -488,3 +488,9 @@ def test_an_optimum_where_the_slope_of_an_empty_link_is_infinite():
     game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [1.0], free_flow=[0, 9], rise=1, power=0.5)
     certificate = eq.certify(game, [1.0, 0.0], concept="optimum")
     assert certificate.max_upper < 1e-12
+
+
+def test_flows_whose_sums_overflow_are_refused():
+    game = eq.NetworkGame([0, 0, 1, 1], [1, 1, 2, 2], [0], [2], [5.0], free_flow=1.0, rise=0.0)
+    with pytest.raises(ValueError, match="flows that carry the demand"):
+        eq.certify(game, np.full(4, 1e308))  # infinite in and out of node 1

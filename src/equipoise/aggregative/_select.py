@@ -240,7 +240,7 @@ class _Search:
         total = number_of_profiles(self.stage) if self.stage.influence.size <= _INFLUENCES else inf
         if total > most:
             return None
-        seconds, pace = min(_SECONDS, 0.1 * (replies.until - begun)), inf
+        seconds, pace = min(_SECONDS, 0.1 * replies.deadline.left), inf
         for plays in all_plays(self.stage):
             gains = np.zeros(len(plays)) if self.aim.free else replies.gains(plays)
             best, met = int(gains.argmin()), np.flatnonzero(gains <= self.tolerance)
@@ -253,7 +253,8 @@ class _Search:
             now = time.perf_counter()
             if number > len(plays):  # the first block may include compilation
                 pace = min(pace, (now - begun) / len(plays))
-                if pace * total > seconds and total > Options.profiles:
+                slow = pace * total > seconds and total > Options.profiles
+                if slow or replies.deadline.stop:
                     self.method = "partial enumeration"
                     return None
             begun = now

@@ -283,8 +283,8 @@ def prices(stage: Stage, options: Options, plan: Plan, value: float) -> dict[str
         "optimum": best,
         "best_equilibrium": most,
         "worst_equilibrium": least,
-        "price_of_anarchy": price(best, least),
-        "price_of_stability": price(best, most),
+        "price_of_anarchy": price(best, least, options.tolerance),
+        "price_of_stability": price(best, most, options.tolerance),
     }
 
 
@@ -307,16 +307,18 @@ def _markov_prices(planner: Planner) -> dict[str, Any]:
     }
 
 
-def price(optimum: float, welfare: float) -> float:
+def price(optimum: float, welfare: float, tolerance: float = 0.0) -> float:
     """Optimum over welfare for rewards; welfare over optimum where both are costs.
 
-    >>> price(2.0, 1.0), price(-1.0, -3.0), price(1.0, 0.0)
-    (2.0, 3.0, inf)
+    A welfare that is negative by no more than the tolerance counts as zero.
+
+    >>> price(2.0, 1.0), price(-1.0, -3.0), price(1.0, 0.0), price(1.0, -1e-5, 1e-4)
+    (2.0, 3.0, inf, inf)
     """
     if optimum == welfare:
         return 1.0
-    if optimum > 0 and welfare >= 0:
-        return float(np.inf) if welfare == 0 else optimum / welfare
+    if optimum > 0 and welfare >= -tolerance:
+        return float(np.inf) if welfare <= 0 else optimum / welfare
     return welfare / optimum if optimum < 0 and welfare < 0 else float("nan")
 
 

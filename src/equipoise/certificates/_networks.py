@@ -261,14 +261,16 @@ def _check_conserved(game: NetworkGame, flows: np.ndarray) -> None:
         into = np.bincount(game.heads, flows[m], size)
         leaving = np.bincount(game.origins[mine], game.demand[mine], size)
         arriving = np.bincount(game.destinations[mine], game.demand[mine], size)
-        off = (out - into) - (leaving - arriving)
-        if np.abs(off).sum() > CONSERVED * demand:
+        with np.errstate(invalid="ignore"):  # sums of flows may overflow
+            net = out - into
+        off = net - (leaving - arriving)
+        if not np.abs(off).sum() <= CONSERVED * demand:
             node = int(np.argmax(np.abs(off)))
             expected = f"flows that carry the demand: {leaving[node] - arriving[node]:g} more out "
             expected += f"of node {node} than into it"
             rounded = np.abs(off).sum() <= _ROUNDED * demand
             hint = "if these are rounded numbers, give more digits" if rounded else ""
-            raise InputError("flows", expected, f"{out[node] - into[node]:g}", hint)
+            raise InputError("flows", expected, f"{net[node]:g}", hint)
         through = (into - arriving)[: game.first_through]
         if len(through) and through.max() > CONSERVED * demand:
             node = int(np.argmax(through))

@@ -126,6 +126,10 @@ def print_certificate(
     print_pairs([*pairs, ("note", rounding_note(certificate) or None), *more])
 
 
+#: Statistics of a selection that are printed with it.
+_PRICES = ("price_of_anarchy", "price_of_stability")
+
+
 def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None:
     """Print the record of a solution: its tables, its certificate and its numbers."""
     print(f"{record.scalars['game']}: {record.scalars['description']}")
@@ -136,6 +140,9 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     words = {"bound": "a priori bound on the largest gain"}
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution
+    prices = ((name, solution["stats"].get(name)) for name in _PRICES)
+    known = ((name, one) for name, one in prices if isinstance(one, float) and one == one)
+    facts += [(name.replace("_", " "), one) for name, one in known]
     tolerance = np.asarray(solution["tolerance"])
     if np.isfinite(tolerance).all():
         facts.append(("tolerance", float(tolerance.max())))

@@ -181,7 +181,7 @@ def features(
     # (B, agents, states * (degree + 1)): orthonormal under uniform actions in each state.
     local = xp.stack([sqrt(2 * q + 1) * v for q, v in enumerate(values)], -1)
     if sizes.states > 1:
-        where = (states[..., None] == xp.arange(sizes.states)).astype(local.dtype)
+        where = (states[..., None] == xp.arange(sizes.states)[None, None]).astype(local.dtype)
         local = (where[..., :, None] * local[..., None, :]).reshape(*actions.shape, -1)
     rows = local.shape[0]
     parts = [xp.ones((rows, 1), local.dtype), local[:, own]]
