@@ -53,7 +53,7 @@ def test_a_run_folder_with_policies_map_and_report(logs, tmp_path, capsys):
     page = (tmp_path / "run" / "report.html").read_text()
     assert (
         page.index("Recommended actions")
-        < page.index("nobody gains more")
+        < page.index("no agent gains more")
         < page.index("Structure:")
     )
     assert "Interactions between agents" in page
