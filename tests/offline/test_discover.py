@@ -294,6 +294,16 @@ def test_all_neighbours_are_used_where_a_test_of_pairs_misses_some(rank):
     assert refused.status.name is Outcome.REFUSED
 
 
+def test_independent_actions_are_not_correlated_where_a_context_has_few_rows():
+    """Few cells of a table are frequent enough to be compared, in a row or alone."""
+    rng = np.random.default_rng(900)
+    actions = rng.integers(0, 3, (300, 6))
+    log = eq.offline.Log(np.arange(300) % 8, actions, rng.normal(size=actions.shape))
+    found = eq.offline.discover(log)
+    assert not found.dependence
+    assert "correlated" not in found.refusal
+
+
 def test_agents_who_are_absent_in_turn_are_told_apart_from_correlated_actions():
     game = eq.games.families.polymatrix(4, 2, scale=0.3).sample(key=20)
     log = eq.offline.collect(game, "uniform", samples=1200, key=21)

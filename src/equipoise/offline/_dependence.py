@@ -50,10 +50,11 @@ def _correlated(
         usual = each * each.T / rows
         often = usual >= 5.0  # smaller cells are not chi-squared
         apart = np.where(often, (hot.T @ hot - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
+        # Under independence, this is the mean of what each of these cells adds to the statistic.
+        mean = (1.0 - each / rows) * (1.0 - each.T / rows) * rows / np.maximum(rows - 1.0, 1.0)
+        mean = np.where(often, mean, 0.0)
         statistic += apart.reshape(agents, count, agents, count).sum((1, 3))
-        cells = often.reshape(agents, count, agents, count)
-        free = cells.any(3).sum(1), cells.any(1).sum(2)
-        degrees += np.maximum(free[0] - 1, 0) * np.maximum(free[1] - 1, 0)
+        degrees += mean.reshape(agents, count, agents, count).sum((1, 3))
     first, second = np.triu_indices(agents, 1)
     statistic, degrees = statistic[first, second], degrees[first, second]
     told = false_discovery_control(chi2.sf(statistic, np.maximum(degrees, 1))) <= 1e-3
