@@ -16,7 +16,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -146,7 +146,7 @@ def _inline(match: re.Match[str]) -> str:
 
 
 def docstring_as_rst(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list
+    app: Any, what: Any, name: str, obj: Any, options: Any, lines: list
 ) -> None:
     """Called by autodoc for every docstring; reads `Args:` sections of all but attributes.
 
@@ -155,7 +155,7 @@ def docstring_as_rst(
     """
     lines[:] = as_rst(lines)
     if what not in ("attribute", "data", "property"):
-        lines[:] = GoogleDocstring(lines, Config(), app, what, name, obj, options).lines()
+        lines[:] = GoogleDocstring(lines, None, None, what, name, obj, options).lines()
 
 
 class LinkCode(SphinxPostTransform):
