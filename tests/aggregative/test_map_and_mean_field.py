@@ -124,3 +124,20 @@ class TestEnvelope:
         )
         for axis in range(len(shape)):
             assert np.abs(np.diff(envelope, axis=axis)).max(initial=0) <= slope * spacing + 1e-12
+
+
+@pytest.mark.parametrize("lipschitz", [None, 30.0, 150.0])
+def test_stability_is_local(lipschitz):
+    """Going pays sin(30 x + 2), which crosses zero ten times: downwards at stable points."""
+
+    def reward(x):
+        share = x[..., 0]
+        return np.stack([np.sin(30.0 * share + 2.0), 0.0 * share], -1)[..., None, :]
+
+    game = eq.AggregativeGame([[[1.0], [0.0]]], reward, lipschitz, counts=[2000])
+    found = sorted(eq.aggregative.equilibria(game), key=lambda one: one.aggregate[0])
+    crossings = [(np.pi * k - 2.0) / 30.0 for k in range(1, 11)]
+    np.testing.assert_allclose(
+        [one.aggregate[0] for one in found], [*crossings, 1.0], rtol=0, atol=2e-3
+    )
+    assert [one.stable for one in found] == [k % 2 == 0 for k in range(10)] + [True]

@@ -171,6 +171,24 @@ def test_expected_rewards_of_an_aggregate_equal_brute_force(kind):
                 assert found[b, 0, i, a] == pytest.approx(chance[at] @ rewards[at, i], abs=1e-12)
 
 
+@pytest.mark.parametrize(("jump", "least"), [(False, 2.0), (True, 0.9)])
+def test_aggregates_borrow_from_neighbouring_sums_unless_rewards_jump(jump, least):
+    rng = np.random.default_rng(713)
+    actions = rng.integers(0, 4, (1200, 16))
+    others = actions.sum(1, keepdims=True) - actions
+    rise = np.where(others > 22, 1.0, -1.0) if jump else np.tanh((others - 22.5) / 8)
+    rewards = rise + rng.normal(0, 0.3, rise.shape)
+    log = eq.offline.Log(None, actions, rewards)
+    scores, grid = scores_of(log, "sum")
+    given = (log.situations, log.moves, log.rewards, (1, 4), scores, grid)
+    errors = (fit_aggregate(*given)[0].rewards(log.situations, log.moves) - rise) ** 2
+    cells = np.zeros((16, 4, 46, 2))
+    at = (np.arange(16), actions, others)
+    np.add.at(cells, at, np.stack([np.ones_like(rise), rewards], -1))
+    means = (cells[..., 1] / np.maximum(cells[..., 0], 1))[at]
+    assert ((means - rise) ** 2).mean() > least * errors.mean()
+
+
 def test_a_mean_is_told_from_a_sum_where_agents_are_absent():
     """Half of the agents are away at any time; what counts is the mean of those who are there."""
     rng = np.random.default_rng(835)

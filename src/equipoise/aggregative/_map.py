@@ -1,6 +1,7 @@
 """A map of equilibria: where they lie on the grid of aggregates, and their welfare."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -141,7 +142,8 @@ def is_stable(stage: Stage, plays: np.ndarray, replies: Replies) -> bool:
     """Whether best-reply dynamics lead back to the aggregate after a small push in each direction.
 
     A push moves a hundredth of the agents of each row, and at least one, from one action to
-    another. The dynamics lead back if the aggregate ends within half the push of where it was.
+    another. No more agents than that move at a time, so that the dynamics do not jump to another
+    equilibrium. They lead back if the aggregate ends within half the push of where it was.
     """
     x = stage.aggregate(plays)
     actions = plays.shape[1]
@@ -157,10 +159,15 @@ def is_stable(stage: Stage, plays: np.ndarray, replies: Replies) -> bool:
         away = float(np.abs(stage.aggregate(pushed) - x).max())
         if away <= 0.0:
             continue
-        end = stage.aggregate(replies.reply(pushed).plays)
+        far = partial(_is_beyond, stage, x, 3.0 * away + 2.0 * stage.delta)
+        end = stage.aggregate(replies.reply(pushed, block=float(number.sum()), left=far).plays)
         if float(np.abs(end - x).max()) > max(0.5 * away, 2.0 * stage.delta):
             return False
     return True
+
+
+def _is_beyond(stage: Stage, x: np.ndarray, far: float, plays: np.ndarray) -> bool:
+    return float(np.abs(stage.aggregate(plays) - x).max()) > far
 
 
 def _overlap(found: list[Equilibrium], k: int) -> str:

@@ -354,8 +354,17 @@ class Replies:
 
     # Steps with exact gains
 
-    def reply(self, plays: np.ndarray, target: float = 0.0) -> Profile:
-        """Best-reply dynamics, the largest gain first, until nobody gains more than the target."""
+    def reply(
+        self,
+        plays: np.ndarray,
+        target: float = 0.0,
+        block: float = np.inf,
+        left: Callable[[np.ndarray], bool] = lambda _: False,
+    ) -> Profile:
+        """Best-reply dynamics, the largest gain first, until nobody gains more than the target.
+
+        At most `block` agents move at a time. Where `left` is true of the plays, they are returned.
+        """
         best, since = Profile(plays, np.inf), 0
         while True:
             found = self.deviations(plays)
@@ -368,9 +377,11 @@ class Replies:
             # Without a potential the dynamics may cycle.
             if since > 100 + 2 * min(len(found.rows), 500) and not self.potential:
                 return best
-            plays = self._block(plays, found)
+            plays = self._block(plays, found, block)
+            if left(plays):
+                return Profile(plays, np.inf)
 
-    def _block(self, plays: np.ndarray, found: Deviations) -> np.ndarray:
+    def _block(self, plays: np.ndarray, found: Deviations, most: float) -> np.ndarray:
         """The next plays: among the agents who gain by the same change as the one with the largest
         gain, move as many as still gain when their turn comes."""
         worst, b = np.unravel_index(int(found.gains.argmax()), found.gains.shape)
@@ -393,7 +404,7 @@ class Replies:
             where = (seen.rows == row) & (seen.left == a)
             return bool(seen.gains[where, b].max(initial=-np.inf) > self.least)
 
-        low, high = 1, int(ends[-1])
+        low, high = 1, int(min(ends[-1], most))
         if high <= 3:
             return moved(1)
         trial = high

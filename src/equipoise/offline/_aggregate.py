@@ -44,6 +44,10 @@ def name_of(kind: int | str) -> str:
     return known.get(words[0], f"rank {words[0]}") + (f", {more}" if more else "")
 
 
+#: Number of step variances that smoothing tries, each a quarter of the one before.
+_STEPS = 10
+
+
 class Aggregate(eqx.Module):
     """Rewards of every own move at every aggregate of the others' moves.
 
@@ -178,9 +182,9 @@ def fit_aggregate(
 ) -> tuple[Aggregate, np.ndarray]:
     """Fit a table of (situation, own move, cell) means; return it and each agent's residual noise.
 
-    `shape` is the number of situations and of moves. Means are shrunk towards the mean of their
-    situation and own move, with a weight (in rows) of the noise variance divided by the variance
-    between cells. The table is linear between observed values of a sum or mean.
+    `shape` is the number of situations and of moves. Cells of a sum or mean are smoothed
+    (`_smoothed`). Those of a histogram are shrunk towards the mean of their situation and own move,
+    with a weight (in rows) of the noise variance divided by the variance between cells.
     """
     value, agents = values_of(kind, grid), moves.shape[1]
     cells, rooms = int(value.max()) + 1, shape[0] * shape[1]
@@ -200,17 +204,49 @@ def fit_aggregate(
         within = float(((reward - means.ravel()[code]) ** 2).sum())
         free = max(len(reward) - int(seen.sum()), 1)
         noise[i] = within / free
+        if kind != "histogram":
+            table[:, i] = _smoothed(count, means, float(noise[i])) + centre
+            continue
         between = (count * (means - own) ** 2).sum() - noise[i] * (seen.sum() - (rows > 0).sum())
         between = max(float(between) / max(len(reward), 1), 0.0)
         prior = noise[i] / between if between > 0 else np.inf
         share = np.where(seen, 1.0 / (1.0 + prior / np.maximum(count, 1)), 0.0)
-        values = own + share * (means - own)
-        if kind != "histogram":
-            for room_values, known in zip(values, seen, strict=True):
-                at = np.flatnonzero(known)
-                if len(at):
-                    room_values[:] = np.interp(np.arange(cells), at, room_values[at])
-        table[:, i] = values + centre
+        table[:, i] = own + share * (means - own) + centre
     table = table.reshape(*shape, agents, cells).swapaxes(1, 2)[..., value]
     terms = Aggregate(np.ascontiguousarray(table), tuple(map(tuple, scores.tolist())), grid)
     return terms, np.sqrt(noise)
+
+
+def _smoothed(count: np.ndarray, means: np.ndarray, noise: float) -> np.ndarray:
+    """(rooms, cells): posterior means if values are a random walk along the cells of a room.
+
+    `means` are averages of `count` rows with the variance `noise`. The variance of a step of the
+    walk maximises the evidence of all rooms: values are nearly equal to the means if they jump, and
+    borrow from their neighbours if they change slowly. They are linear between cells without rows.
+
+    >>> _smoothed(np.array([[1, 0, 1]]), np.array([[0.0, 0.0, 2.0]]), 1e-9).round(3).tolist()
+    [[0.0, 1.0, 2.0]]
+    """
+    seen, (rooms, cells) = count.sum(1) > 0, count.shape
+    spread = float((count * means**2).sum() / count.sum())
+    if cells < 2 or spread <= 0.0:
+        return means
+    weight = count / max(noise, 1e-9 * spread)
+    weight[~seen, 0] = 1.0
+    known = weight * means
+    steps = spread * 4.0 ** -np.arange(_STEPS)[:, None]
+    link = np.broadcast_to(1.0 / steps, (_STEPS, rooms))
+    # Solve (weights + links) values = known, a tridiagonal system for every step and room.
+    pivot, right = np.empty((2, cells, _STEPS, rooms))
+    for k in range(cells):
+        pivot[k] = weight[:, k] + link * (2.0 if 0 < k < cells - 1 else 1.0)
+        right[k] = known[:, k]
+        if k:
+            pivot[k] -= link**2 / pivot[k - 1]
+            right[k] += link / pivot[k - 1] * right[k - 1]
+    values = right / pivot
+    for k in range(cells - 2, -1, -1):
+        values[k] += link / pivot[k] * values[k + 1]
+    fit = (known.T[:, None] * values).sum(0)
+    evidence = fit - np.log(pivot).sum(0) + (cells - 1) * np.log(link)
+    return values[:, int(evidence[:, seen].sum(1).argmax())].T

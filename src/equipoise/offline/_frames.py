@@ -9,26 +9,26 @@ An agent that is missing at some time is in the local state "absent" there: it e
 chooses nothing. The others' rewards may depend on its absence, as on any of its actions.
 """
 
-import csv
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import InputError
-from equipoise.core.extras import import_extra
-from equipoise.core.files import refuse_devices
+from equipoise.offline._columns import (
+    UNITS,
+    WORD,
+    as_column,
+    as_words,
+    check_rewards,
+    is_missing,
+    natural,
+    ordered,
+    read_table,
+)
 from equipoise.offline._numeric import bins_of, without
 
-#: Spellings of a missing entry, in lower case.
-MISSING = ("", "na", "n/a", "<na>", "nan", "nat", "null", "none")
-#: In a column of words, this word is an ordinary value if at least this fraction of rows has it.
-WORD, OFTEN = "none", 0.05
-#: Units that may accompany rewards.
-UNITS = "$€£¥%"
 #: Numbers with at most this many different values are categories.
 CATEGORIES = 12
 #: Options of `Log.read` that select this kind of table.
@@ -51,7 +51,7 @@ def read_frame(
     """Read the fields of a `Log`, with `labels` and `notes`, from a table."""
     if bins is not None and continuous:
         raise InputError("bins", "none for continuous actions", repr(bins))
-    columns, name, mark, about_file = _table(source)
+    columns, name, mark, about_file = read_table(source)
     table = dict[str, np.ndarray]()
     for column, values in columns.items():
         if agent:
@@ -59,9 +59,9 @@ def read_frame(
         else:
             who = column.removeprefix(f"{reward or 'reward'}_")
             earned = who != column and f"{action or 'action'}_{who}" in columns
-        table[column] = _column(values, missing, mark, UNITS if earned else "")
+        table[column] = as_column(values, missing, mark, UNITS if earned else "")
         if earned:
-            _check_rewards(column, values, table[column], mark)
+            check_rewards(column, values, table[column], mark)
     contexts = [context] if isinstance(context, str) else list(context or ())
     if agent is None and time is not None:
         raise InputError("agent", "the column that names the agent, together with time", "none")
@@ -145,139 +145,7 @@ class _Grid:
     @property
     def present(self) -> np.ndarray:
         """(times, agents): whether there is an action and a reward."""
-        return ~_is_missing(self.actions) & ~np.isnan(self.rewards)
-
-
-def _table(source: Any) -> tuple[dict[str, np.ndarray], str, str, str]:
-    """Return raw columns by name, the name of the table, the separator of entries, and a note."""
-    if hasattr(source, "columns") and hasattr(source, "__getitem__"):
-        names = [str(column) for column in source.columns]
-        twice = next((n for n in names if names.count(n) > 1), None)
-        if twice is not None:
-            raise InputError("log", "columns of different names", f"{twice!r} twice")
-        try:
-            values = [np.asarray(source[column].to_numpy()) for column in source.columns]
-        except (AttributeError, TypeError):
-            expected = "a data frame whose columns can be turned into arrays"
-            hint = "collect or compute it first"
-            raise InputError("log", expected, type(source).__name__, hint) from None
-        return dict(zip(names, values, strict=True)), "data frame", ",", ""
-    path = Path(source)
-    refuse_devices(path)
-    if path.suffix == ".parquet":
-        arrow = import_extra("pyarrow.parquet", "pyarrow", "parquet").read_table(path)
-        return {n: arrow.column(n).to_numpy() for n in arrow.column_names}, path.name, ",", ""
-    rows, mark, note = _lines(path)
-    if len(rows) < 2:
-        raise InputError("log", f"a header and rows in {path}", f"{len(rows)} lines")
-    head, body = rows[0], [row for row in rows[1:] if row]
-    wrong = next((at for at, row in enumerate(body) if len(row) != len(head)), None)
-    if wrong is not None:
-        found = f"{len(body[wrong])} in row {wrong}"
-        raise InputError("log", f"{len(head)} entries in every row of {path}", found)
-    names = [name.strip() for name in head]
-    # Spreadsheets write empty columns at the right.
-    while names and not names[-1] and not any(row[len(names) - 1].strip() for row in body):
-        names.pop()
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("log", f"columns of different names in {path}", f"{twice!r} twice")
-    columns = zip(names, zip(*body, strict=True), strict=False)
-    return {n: np.array(c, object) for n, c in columns}, path.name, mark, note
-
-
-def _lines(path: Path) -> tuple[list[list[str]], str, str]:
-    """Rows of a CSV file, the separator of entries, and a note if the text is not UTF-8."""
-    with open(path, "rb") as stream:
-        start = stream.read(4096)
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encodings = {"utf-16": "the text is UTF-16"}
-    elif b"\0" in start:
-        hint = "save it as CSV in UTF-8"
-        raise InputError("log", f"text in {path}", "a binary file", hint)
-    else:
-        encodings = {"utf-8-sig": "", "cp1252": "read as Windows-1252, since it is not UTF-8"}
-    for encoding, note in encodings.items():
-        with open(path, newline="", encoding=encoding) as stream:
-            try:
-                mark = max(",;\t|", key=stream.readline().count)
-                stream.seek(0)
-                return list(csv.reader(stream, delimiter=mark)), mark, note
-            except UnicodeDecodeError:
-                continue
-    found = "bytes of another encoding"
-    raise InputError("log", f"text in UTF-8 in {path}", found, "save it as UTF-8")
-
-
-def _number(word: str | None, mark: str, units: str) -> float:
-    """Parse a number as people write it, optionally with a unit. Missing entries are not numbers.
-
-    If semicolons separate entries, a comma is the decimal point.
-
-    >>> _number("$1,234.50", ",", UNITS), _number("12 %", ",", UNITS), _number("1.234,5", ";", "")
-    (1234.5, 12.0, 1234.5)
-    """
-    if word is None:
-        return np.nan
-    try:
-        return float(word)
-    except ValueError:
-        point, group = (",", ".") if mark == ";" else (".", ",")
-        unit = rf"(?:\s?[{units}])?\s?" if units else ""
-        whole = rf"\d+|\d{{1,3}}(?:[{group}]\d{{3}})+"
-        found = re.fullmatch(rf"([-+]?){unit}([-+]?)({whole})([{point}]\d+)?{unit}", word)
-        if found is None or (found[1] and found[2]):
-            raise
-        digits = found[3].replace(group, "") + (found[4] or "").replace(",", ".")
-        return float(found[1] + found[2] + digits)
-
-
-def _column(
-    values: np.ndarray, missing: Sequence[str] | None = None, mark: str = ",", units: str = ""
-) -> np.ndarray:
-    """Convert to numbers (missing: NaN) if all entries are numbers, else words (missing: None).
-
-    >>> _column(np.array(["1.5", "NA", "2"], object)).tolist()
-    [1.5, nan, 2.0]
-    >>> _column(np.array([" a", "", "2", "None"], object)).tolist()
-    ['a', None, '2', 'None']
-    >>> _column(np.array([" a", "", "2", "None"], object), ["None"]).tolist()
-    ['a', '', '2', None]
-    """
-    if values.dtype.kind in "iufb":
-        return values.astype(np.float64)
-    if values.dtype.kind in "mM":
-        away, values = np.isnat(values), np.datetime_as_string(values).astype(object)
-        values[away] = None
-    nothing = ("NoneType", "NAType", "NaTType")  # the last two come from pandas
-    words = [None if type(x).__name__ in nothing else str(x).strip() for x in values.tolist()]
-    gone = {w.strip().lower() for w in (MISSING if missing is None else missing)}
-    plain = [None if w is None or w.lower() in gone else w for w in words]
-    try:
-        return np.array([_number(w, mark, units) for w in plain])
-    except ValueError:
-        often = sum(w is not None and w.lower() == WORD for w in words) >= OFTEN * len(words)
-        if missing is None and often:
-            gone.discard(WORD)
-            plain = [None if w is None or w.lower() in gone else w for w in words]
-        return np.array(plain, object)
-
-
-def _check_rewards(column: str, written: np.ndarray, rewards: np.ndarray, mark: str) -> None:
-    """Refuse rewards that are words or infinite; missing ones are allowed."""
-    if rewards.dtype.kind == "f":
-        if np.isinf(rewards).any():
-            row = int(np.isinf(rewards).argmax())
-            found = f"{written[row]} in row {row}"
-            raise InputError("reward", f"finite numbers in column {column}", found)
-        return
-    for row, word in enumerate(rewards.tolist()):
-        try:
-            _number(word, mark, UNITS)
-        except ValueError:
-            hint = "name words that stand for missing entries (missing)"
-            found = f"{word!r} in row {row}"
-            raise InputError("reward", f"numbers in column {column}", found, hint) from None
+        return ~is_missing(self.actions) & ~np.isnan(self.rewards)
 
 
 def _told_words(
@@ -292,11 +160,6 @@ def _told_words(
     if not found or missing is not None:
         return []
     return [f"the frequent word '{WORD}' in {', '.join(found[:3])} is read as a value"]
-
-
-def _is_missing(values: np.ndarray) -> np.ndarray:
-    none: Any = None
-    return np.isnan(values) if values.dtype.kind == "f" else np.equal(values, none)
 
 
 def _check_column(option: str, column: str, table: Mapping[str, Any]) -> None:
@@ -314,38 +177,12 @@ def _check_roles(given: Mapping[str, str | None], contexts: Sequence[str]) -> No
         roles |= {} if column is None else {column: option}
 
 
-def _words(values: np.ndarray) -> list[str]:
-    """Convert values to text: whole numbers without a decimal point, others with all digits."""
-    return [f"{x:.15g}" if isinstance(x, float) else str(x) for x in values.tolist()]
-
-
-def _ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Distinct values in order, and the code of each entry; -1 if it is missing."""
-    away = _is_missing(values)
-    if values.dtype.kind == "f":
-        found = np.unique(values[~away])
-        codes = np.searchsorted(found, values)
-    else:
-        known = sorted(set(values[~away].tolist()), key=lambda word: (_natural(word), word))
-        number = {word: code for code, word in enumerate(known)}
-        found, codes = (
-            np.array(known, object),
-            np.array([number.get(x, -1) for x in values.tolist()]),
-        )
-    return _words(found), np.where(away, -1, codes)
-
-
-def _natural(word: str) -> list[Any]:
-    parts = re.split(r"(\d+)", word)
-    return [int(x) if x.isdecimal() else x.lower() for x in parts]
-
-
 def _long(
     table: Mapping[str, np.ndarray], agent: str, time: str, action: str, reward: str
 ) -> _Grid:
-    agents, who = _ordered(table[agent])
+    agents, who = ordered(table[agent])
     named, when = np.flatnonzero(who >= 0), np.full(len(who), -1)
-    times, when[named] = _ordered(table[time][named])
+    times, when[named] = ordered(table[time][named])
     earned = table[reward]
     grid = _Grid(len(times), agents, table[action].dtype.kind == "f")
     kept = np.flatnonzero((who >= 0) & (when >= 0))
@@ -374,7 +211,7 @@ def _long(
 
 def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
     agents = [n.removeprefix(f"{action}_") for n in table if n.startswith(f"{action}_")]
-    agents = sorted(agents, key=_natural) if all(a.isdigit() for a in agents) else agents
+    agents = sorted(agents, key=natural) if all(a.isdigit() for a in agents) else agents
     if not agents:
         hint = "for a long table, pass the names of its columns: agent, time, action and reward"
         raise InputError("log", f"columns {action}_i and {reward}_i", ", ".join(table), hint)
@@ -384,7 +221,7 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
     numeric = all(c.dtype.kind == "f" for c in columns)
     grid = _Grid(len(columns[0]), agents, numeric)
     for at, (i, own) in enumerate(zip(agents, columns, strict=True)):
-        words = own if numeric or own.dtype.kind == "O" else np.array(_words(own), object)
+        words = own if numeric or own.dtype.kind == "O" else np.array(as_words(own), object)
         grid.actions[:, at] = words
         grid.rewards[:, at] = table[f"{reward}_{i}"]
     grid.rows = len(columns[0])
@@ -405,7 +242,7 @@ def _first(values: np.ndarray) -> Any:
 
 
 def _text(values: np.ndarray) -> np.ndarray:
-    return np.array(_words(values), dtype=str)
+    return np.array(as_words(values), dtype=str)
 
 
 def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], str]:
@@ -442,7 +279,7 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
 
 def _coded(values: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Codes of actions, and the names of those that were played."""
-    names, codes = _ordered(values[present])
+    names, codes = ordered(values[present])
     found = np.zeros(values.shape, np.int64)
     found[present] = codes
     return found, names
@@ -498,13 +335,13 @@ def _contexts(
     kinds, words, features, told = [], [], [], []
     for name in names:
         shared = table[name][grid.first]
-        away = _is_missing(shared)
+        away = is_missing(shared)
         if _is_feature(shared):
             mean = float(shared[~away].mean())
             features.append(np.where(away, 0.0, shared - mean))
             told.append(f"{name} is a numeric context: its linear effect on rewards was removed")
             continue
-        known, codes = _ordered(shared)
+        known, codes = ordered(shared)
         known = [*known, "missing"] if away.any() else known
         kinds.append(np.where(away, len(known) - 1, codes))
         words.append(known)

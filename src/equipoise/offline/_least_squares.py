@@ -225,3 +225,39 @@ def _strengths(cells: Cells, penalty: np.ndarray) -> tuple[np.ndarray, np.ndarra
         degrees = np.linalg.matrix_rank(unit[seen], hermitian=True).sum()
         p_values.append(chi2.sf(wald, max(int(degrees), 1)))
     return np.array(squares), np.array(errors), np.array(p_values)
+
+
+def held_out_errors(
+    sums: np.ndarray, design: Design, bases: np.ndarray, ridge: dict[int, float]
+) -> np.ndarray:
+    """(folds,): held-out mean squared error of the fit to all other folds, from their moments."""
+    folds, cells, size, _ = sums.shape
+    columns, orders = size - 1, orders_of(design, bases.shape[2])
+    penalty = penalties_of(orders, ridge)
+    errors = np.zeros(folds)
+    for s in range(len(bases)):
+        turn = np.eye(size)
+        turn[:columns, :columns] = to_orthonormal(design, bases[s]).toarray()
+        own = slice(s * (cells // len(bases)), (s + 1) * (cells // len(bases)))
+        held = turn.T @ sums[:, own] @ turn
+        train = held.sum(0) - held
+        rows = train[..., 0, 0].sum(1)
+        mean = (train[..., 0, -1].sum(1) / np.maximum(rows, 1.0))[:, None]
+        gram = train[..., :columns, :columns].copy()
+        gram[..., np.arange(columns), np.arange(columns)] += penalty
+        target = train[..., :columns, -1] - mean[..., None] * train[..., :columns, 0]
+        weights = _solved(gram, target)
+        weights[..., 0] += mean
+        full = np.concatenate([weights, np.full((*weights.shape[:-1], 1), -1.0)], -1)
+        errors += np.einsum("fcp,fcpq,fcq->f", full, held, full)
+    return np.maximum(errors, 0.0) / np.maximum(sums[..., 0, 0].sum(1), 1.0)
+
+
+def _solved(gram: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Solve with one step of iterative refinement, since columns may be nearly collinear."""
+    try:
+        weights = np.linalg.solve(gram, target[..., None])
+        rest = target[..., None] - gram @ weights
+        return (weights + np.linalg.solve(gram, rest))[..., 0]
+    except np.linalg.LinAlgError:
+        return (np.linalg.pinv(gram, hermitian=True) @ target[..., None])[..., 0]

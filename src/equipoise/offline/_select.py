@@ -18,11 +18,10 @@ from equipoise.offline._least_squares import (
     bases_of,
     cells_of,
     evidence,
-    orders_of,
-    penalties_of,
+    held_out_errors,
 )
 from equipoise.offline._log import Log
-from equipoise.offline._moments import Design, Moments, add_agent, columns_of, to_orthonormal
+from equipoise.offline._moments import Design, Moments, add_agent, columns_of
 from equipoise.offline._pieces import Source
 from equipoise.offline.parameters import TOO_LITTLE
 
@@ -322,7 +321,7 @@ class Comparison:
         name = list(self.entries)[at]
         entry, agent = self.entries[name], int(self.judges[which])
         sums = self._sums(entry, agent)
-        left = _held_out(sums, entry.designs[agent], self._bases(entry), self._ridge(name))
+        left = held_out_errors(sums, entry.designs[agent], self._bases(entry), self._ridge(name))
         total = sums.sum((0, 1))
         mean, square = total[[0, -1], -1] / total[0, 0]
         return left / max(float(square - mean**2), 1e-300)
@@ -469,39 +468,3 @@ def _evidence_agents(agents: int, columns: int) -> np.ndarray:
     """Agents whose rows determine the penalties: fewer for large designs, but at least two."""
     count = round(EVIDENCE_AGENTS * min(1.0, (EVIDENCE_COLUMNS / columns) ** 2))
     return np.unique(np.linspace(0, agents - 1, max(2, count)).round().astype(int))
-
-
-def _held_out(
-    sums: np.ndarray, design: Design, bases: np.ndarray, ridge: dict[int, float]
-) -> np.ndarray:
-    """(folds,): held-out mean squared error of the fit to all other folds, from their moments."""
-    folds, cells, size, _ = sums.shape
-    columns, orders = size - 1, orders_of(design, bases.shape[2])
-    penalty = penalties_of(orders, ridge)
-    errors = np.zeros(folds)
-    for s in range(len(bases)):
-        turn = np.eye(size)
-        turn[:columns, :columns] = to_orthonormal(design, bases[s]).toarray()
-        own = slice(s * (cells // len(bases)), (s + 1) * (cells // len(bases)))
-        held = turn.T @ sums[:, own] @ turn
-        train = held.sum(0) - held
-        rows = train[..., 0, 0].sum(1)
-        mean = (train[..., 0, -1].sum(1) / np.maximum(rows, 1.0))[:, None]
-        gram = train[..., :columns, :columns].copy()
-        gram[..., np.arange(columns), np.arange(columns)] += penalty
-        target = train[..., :columns, -1] - mean[..., None] * train[..., :columns, 0]
-        weights = _solved(gram, target)
-        weights[..., 0] += mean
-        full = np.concatenate([weights, np.full((*weights.shape[:-1], 1), -1.0)], -1)
-        errors += np.einsum("fcp,fcpq,fcq->f", full, held, full)
-    return np.maximum(errors, 0.0) / np.maximum(sums[..., 0, 0].sum(1), 1.0)
-
-
-def _solved(gram: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Solve with one step of iterative refinement, since columns may be nearly collinear."""
-    try:
-        weights = np.linalg.solve(gram, target[..., None])
-        rest = target[..., None] - gram @ weights
-        return (weights + np.linalg.solve(gram, rest))[..., 0]
-    except np.linalg.LinAlgError:
-        return (np.linalg.pinv(gram, hermitian=True) @ target[..., None])[..., 0]
