@@ -145,9 +145,7 @@ def _inline(match: re.Match[str]) -> str:
     return match["emphasis"] or "\\" + match["special"]
 
 
-def docstring_as_rst(
-    app: Any, what: Any, name: str, obj: Any, options: Any, lines: list
-) -> None:
+def docstring_as_rst(app: Any, what: Any, name: str, obj: Any, options: Any, lines: list) -> None:
     """Called by autodoc for every docstring; reads `Args:` sections of all but attributes.
 
     Napoleon's own handler would take the text before the first colon of an attribute's docstring
