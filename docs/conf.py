@@ -23,7 +23,6 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
@@ -81,7 +80,6 @@ autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 add_module_names = False
-napoleon_numpy_docstring = False
 toc_object_entries_show_parents = "hide"
 
 # Look

@@ -16,6 +16,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -144,17 +145,15 @@ def _inline(match: re.Match[str]) -> str:
     return match["emphasis"] or "\\" + match["special"]
 
 
-def docstring_as_rst(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list
-) -> None:
-    """Called by autodoc for every docstring, before Napoleon reads `Args:` sections.
+def docstring_as_rst(app: Any, what: Any, name: str, obj: Any, options: Any, lines: list) -> None:
+    """Called by autodoc for every docstring; reads `Args:` sections of all but attributes.
 
-    Napoleon takes the text before the first colon of an attribute's first line for its type. The
-    types are in the signatures here, so an empty first line keeps the text whole.
+    Napoleon's own handler would take the text before the first colon of an attribute's docstring
+    for its type. Types are in the signatures here.
     """
     lines[:] = as_rst(lines)
-    if what in ("attribute", "data", "property"):
-        lines.insert(0, "")
+    if what not in ("attribute", "data", "property"):
+        lines[:] = GoogleDocstring(lines, None, None, what, name, obj, options).lines()
 
 
 class LinkCode(SphinxPostTransform):
