@@ -73,12 +73,12 @@ def test_optimum_and_tolls(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["solve", "{net}"], "TRIPS: expected a file with trips after"),
+        (["solve", "{net}"], "TRIPS: expected the file with the trips of"),
         (["solve", "braess", "{trips}"], "TRIPS: expected no trips with a named game"),
         (["solve", "{net}", "{trips}", "--set", "toll=1"], "factors of a network, found 'toll'"),
         (["solve", "{net}", "{trips}", "--concept", "ce"], "concept"),
         (["solve", "braess", "--out", "flows.tntp"], "--out: expected a name that ends in .json"),
-        (["certify", "{net}", "{trips}"], "TRIPS: expected a file with trips after"),
+        (["certify", "{net}", "{trips}"], "TRIPS: expected the file with the trips of"),
         (["certify", "{net}", "{trips}", "{net}"], "expected"),
         (["toll", "oneill"], "GAME: expected a road network"),
         (["toll", "{net}", "{trips}", "--links", "0"], "--links: expected a whole number"),

@@ -147,7 +147,7 @@ def test_agents_with_a_single_action_are_named_and_if_all_are_so_refused(tmp_pat
         assert main([*arguments, "--run", str(tmp_path / "some")]) == 1
     said = [str(warning.message) for warning in caught]
     assert said[0].startswith("agent 1 plays a single action")
-    unknown = "gains are unknown for 1 deviations, which the log shows fewer than 10 times: 1: 0"
+    unknown = "gains are unknown for 1 deviation that the log shows fewer than 10 times: 1: 0"
     assert said[1] == unknown
     out = " ".join(capsys.readouterr().out.split())
     assert "agents with a single action" in out
@@ -284,3 +284,20 @@ def test_a_bound_of_zero_is_told_without_its_rounding(tmp_path, capsys):
     assert "e-" not in out.split("status")[0]
     record = eq.runs.Record.load(tmp_path / "run")
     assert all(row[-1] == 0.0 for row in eq.report.tables_of(record)["advice"].rows)
+
+
+def test_a_bound_that_is_unknown_is_not_told_as_zero(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    actions = rng.integers(0, 3, (20, 3))
+    rewards = 0.5 * actions + rng.normal(1.0, 0.3, (20, 3))
+    eq.offline.Log(None, actions, rewards).write(tmp_path / "log.npz")
+    with pytest.warns(UserWarning, match="unknown for"):
+        assert main(["offline", str(tmp_path / "log.npz"), "--run", str(tmp_path / "run")]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "largest gain unknown;" in out
+    assert "largest gain, log's own play unknown" in out
+    table = eq.report.tables_of(eq.runs.Record.load(tmp_path / "run"))["own play"]
+    assert table.columns[-3:] == ("earned", "expected", "gains at most")
+    for row, mean in zip(table.rows, rewards.mean(0), strict=True):
+        assert row[-3] == pytest.approx(mean)
+        assert row[-1] == "unknown"

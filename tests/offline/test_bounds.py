@@ -98,7 +98,7 @@ def test_actions_that_were_hardly_tried_are_unknown_and_not_advised(seed):
     advice = eq.offline.learn(log, iterations=60)
     assert advice.stats["unknown"] == ["0: 2", "1: 2"]
     assert advice.stats["warnings"][-1].startswith(
-        "gains are unknown for 2 deviations, which the log shows"
+        "gains are unknown for 2 deviations that the log shows"
     )
     gains = joint_gains(pairs, advice.policy, agents, 3)
     gains[:2, 2] = -np.inf

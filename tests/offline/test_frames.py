@@ -394,7 +394,7 @@ def test_rewards_whose_squares_overflow_are_refused():
         ({"profit": np.array([1.0] * 7 + [np.inf] * 233)}, {}, "reward", "inf in row 7"),
         ({}, {"agent": "store"}, "agent", "week, shop"),
         ({}, {"reward": None}, "reward", "name of a column"),
-        ({"week": np.zeros(240)}, {"bins": 2}, "time", "another row of"),
+        ({"week": np.zeros(240)}, {"bins": 2}, "time", "different rows of"),
         ({"heat": np.arange(240.0)}, {"bins": 2, "context": "heat"}, "context", "the same for all"),
         ({"price": np.array(["a"] * 240)}, {"bins": 2}, "action", "numbers, for bins"),
         ({}, {"bins": 2, "continuous": True}, "bins", "none for continuous"),

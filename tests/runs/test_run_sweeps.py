@@ -437,7 +437,7 @@ def test_engines_by_name():
     assert engine_of("local", workers=3).workers == 3
     with pytest.raises(InputError, match="one of local, ray, slurm"):
         engine_of("cloud")
-    with pytest.raises(InputError, match="options of the engine local"):
+    with pytest.raises(InputError, match="options of local among workers"):
         engine_of("local", address="x")
     for wrong in (-1, 0):
         with pytest.raises(InputError, match="workers"):

@@ -266,8 +266,8 @@ def _check_conserved(game: NetworkGame, flows: np.ndarray) -> None:
         off = net - (leaving - arriving)
         if not np.abs(off).sum() <= CONSERVED * demand:
             node = int(np.argmax(np.abs(off)))
-            expected = f"flows that carry the demand: {leaving[node] - arriving[node]:g} more out "
-            expected += f"of node {node} than into it"
+            asked = f"{leaving[node] - arriving[node]:g} (its demand)"
+            expected = f"a net flow of {asked} out of node {node}"
             rounded = np.abs(off).sum() <= _ROUNDED * demand
             hint = "if these are rounded numbers, give more digits" if rounded else ""
             raise InputError("flows", expected, f"{net[node]:g}", hint)

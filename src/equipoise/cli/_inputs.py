@@ -49,7 +49,7 @@ def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> An
     import equipoise as eq
 
     if trips is None:
-        raise InputError("trips", f"a file with trips after {path}", "none")
+        raise InputError("trips", f"the file with the trips of {path} after it", "none")
     factors = dict(map(setting, settings))
     check_names("set", factors, ("toll_factor", "distance_factor"), "factors of a network")
     return eq.games.read_tntp(path, trips, **factors)

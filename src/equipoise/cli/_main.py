@@ -55,7 +55,7 @@ verbs:
 
 exit codes:
   0    success
-  1    a tolerance was missed, or a log gave no advice with a bound
+  1    a tolerance was missed, or the status of a log is not "learned"
   2    wrong usage or wrong input
   3    internal error (a bug)
   130  interrupted by Ctrl-C

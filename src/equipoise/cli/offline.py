@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -227,7 +228,7 @@ class Offline:
         facts = {
             "status": status_of(record),
             "largest gain": stats["gap"]["text"] if "gap" in stats else None,
-            "largest gain, log's own play": interval and f"[{interval[0]:.4g}, {interval[1]:.4g}]",
+            "largest gain, log's own play": interval and _interval(interval),
             "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
         }
         print_pairs(list(facts.items()))
@@ -256,3 +257,8 @@ def _number(argument: str, text: str, *words: str) -> int | str:
     if not text.isdigit():
         raise InputError(argument, f"{' or '.join(words)} or a whole number", repr(text))
     return int(text)
+
+
+def _interval(ends: Any) -> str:
+    """Format an interval; without an upper end, the gain is unknown."""
+    return f"[{ends[0]:.4g}, {ends[1]:.4g}]" if isfinite(ends[1]) else "unknown"

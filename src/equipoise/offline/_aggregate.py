@@ -135,10 +135,8 @@ def aggregate_note(log: Log, kind: str) -> str:
     if log.states is not None and not log.absences:
         return "not tried: agents have local states"
     actions = max(log.actions_per_agent)
-    if kind == "mean" and not log.absences:
-        return "not tried: no agent is ever absent, so it is equivalent to the sum"
-    if kind == "histogram" and actions == 2:
-        return "not tried: with two actions it is equivalent to the sum"
+    if (kind == "mean" and not log.absences) or (kind == "histogram" and actions == 2):
+        return "not tried: same as the sum"
     if kind == "histogram":
         cells = float(log.agents) ** (actions - 1)
     else:

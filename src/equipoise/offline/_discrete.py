@@ -317,7 +317,7 @@ class Discrete:
         mixture = Mixture(shown)
         certificate = _certificate(self.model, mixture, every, log.absences)
         rare = rare_pairs(log, every) if learned else []
-        rounding = 1e-6 * abs(own.bound)
+        rounding = 1e-9 * float(np.abs(log.rewards).max()) * log.horizon
         promise = _promise(found, log, len(mixture), rounding)
         if refusal is None and rare:
             status = status_as(
@@ -342,24 +342,19 @@ class Discrete:
             )
         else:
             status = replace(refusal, message=f"{refusal.message}; {NOT_ADVICE}")
-        unknown = _unknown(log, found.unknown)
-        warnings = [*self.facts["warnings"], *self.found[0].warnings]
-        if unknown:
-            few = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-            warnings.append(
-                f"gains are unknown for {len(unknown)} deviations, which the log shows fewer than "
-                f"{SHOWN} times: {few}"
-            )
-        hidden = _unknown(log, found.hidden)
-        if hidden:
-            few = ", ".join(hidden[:5]) + (", ..." if len(hidden) > 5 else "")
-            warnings.append(
-                f"gains are unknown for {len(hidden)} deviations, which the log hardly shows "
-                f"together with what others are advised to do: {few}"
-            )
+        unknown, hidden = _unknown(log, found.unknown), _unknown(log, found.hidden)
+        warnings = [
+            *self.facts["warnings"],
+            *self.found[0].warnings,
+            *_told_unknown(unknown, f"that the log shows fewer than {SHOWN} times"),
+            *_told_unknown(
+                hidden, "that the log hardly shows together with what others are advised to do"
+            ),
+        ]
         interval = list(found.interval)
         text = f"{float(certificate.max_gain):.4g} in the fitted model"
         ends = ", ".join(f"{0.0 if abs(end) <= rounding else end:.4g}" for end in interval)
+        ends = f"[{ends}] ({found.level:.0%})" if np.isfinite(found.bound) else "unknown"
         stats: dict[str, Any] = {
             **(self.facts | {"warnings": warnings}),
             **_about_model(self.model),
@@ -375,7 +370,7 @@ class Discrete:
                 "interval": interval,
                 "level": found.level,
                 "misfit": found.misfit,
-                "text": f"[{ends}] ({found.level:.0%}); {text}",
+                "text": f"{ends}; {text}",
             },
             "earned": np.asarray(log.rewards, np.float64).mean(0) * log.horizon,
             "expected": found.value,
@@ -386,6 +381,15 @@ class Discrete:
             "chi_squared": np.max([chi_squared(p, self.own).max((0, 1, 3)) for p in every], 0),
         }
         return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
+
+
+def _told_unknown(deviations: list[str], what: str) -> list[str]:
+    """Return a warning about deviations whose gains are unknown, if there are any."""
+    if not deviations:
+        return []
+    number = f"{len(deviations)} deviation{'s' if len(deviations) > 1 else ''}"
+    few = ", ".join(deviations[:5]) + (", ..." if len(deviations) > 5 else "")
+    return [f"gains are unknown for {number} {what}: {few}"]
 
 
 def _certificate(

@@ -194,8 +194,9 @@ def _long(
         _text(earned[kept]) != _text(earned[same])
     )
     if differ.any():
-        row = int(kept[np.argmax(differ)])
-        found = f"another row of {agents[who[row]]} at {time} {times[when[row]]}, row {row}"
+        at = int(np.argmax(differ))
+        row, other = int(kept[at]), int(same[at])
+        found = f"different rows of {agents[who[row]]} at {time} {times[when[row]]}: {other}, {row}"
         raise InputError("time", "one row for each agent and time", found)
     rows = kept[first]
     at = (when[rows], who[rows])

@@ -247,7 +247,7 @@ def _files_of(paths: Any) -> tuple[Path, ...]:
     # Workers start in other working directories, so paths must be absolute.
     files = tuple(Path(path).absolute() for path in found)
     if not files:
-        raise InputError("paths", "files, or a pattern that matches files", repr(paths))
+        raise InputError("paths", "a pattern that matches files", f"none for {paths!r}")
     for file in files:
         if file.suffix != ".parquet":
             raise InputError("paths", "names that end in .parquet", str(file))

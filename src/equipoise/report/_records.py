@@ -386,18 +386,19 @@ def _advice(record: Record, solution: Any) -> Table:
     play = play[:, 0, :, 0] if play.ndim == 5 else play  # agents present, in the first step
     contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
     # An upper bound of zero exceeds it by a rounding error.
-    rounding = 1e-6 * abs(stats["own_interval"][1])
+    rounding = 1e-9 * float(np.abs(stats["earned"]).max())
     rows = []
     for i, name in enumerate(names):
         actions = labels_of(record, "actions", i)
         actions = [str(a) for a in range(play.shape[-1])] if actions is None else actions
+        most = float(stats["gains_at_most"][i])
+        most = max(most, 0.0) * (most > rounding) if np.isfinite(most) else "unknown"
+        numbers = float(stats["earned"][i]), float(stats["expected"][i]), most
         for c, own in enumerate(play[:, i]):
             context = str(c) if contexts is None else contexts[c]
-            numbers = (stats[key][i] for key in ("earned", "expected", "gains_at_most"))
             place = (name, context) if len(play) > 1 else (name,)
             words = play_in_words(own, actions, ".0%", 0.005)
-            numbers = (0.0 if abs(x) <= rounding else float(x) for x in numbers)
-            rows.append((*place, words, *numbers))
+            rows.append((*place, words, *(numbers if c == 0 else ("", "", ""))))
     first = ("agent", "context") if len(play) > 1 else ("agent",)
     what = "play" if len(policies) == 1 else "plays on average (one draw for all agents)"
     what += " (first step and state)" if steps else ""

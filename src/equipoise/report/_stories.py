@@ -110,10 +110,10 @@ def _offline(record: Record) -> Story:
         text="\n\n".join(told),
         first=first if "earned" in stats else "agents",
         captions={
-            "advice": "Recommended actions with probabilities; mean reward in the log, expected "
-            "reward under the advice, and the largest gain by deviating from it.",
-            "own play": "The log's own play; this is not advice. Frequencies of actions; mean "
-            "reward in the log and as estimated, and the largest gain by deviating.",
+            "advice": "Recommended actions with probabilities; in all contexts, mean reward in the "
+            "log, expected reward under the advice, and the largest gain by deviating from it.",
+            "own play": "The log's own play; this is not advice. Frequencies of actions; in all "
+            "contexts, mean reward in the log and as estimated, and the largest gain by deviating.",
             "classes": "Structure: classes of rewards and their held-out errors, as shares of the "
             "variance of rewards, and the share of the explainable variance that each explains.",
             "coverage": "Coverage: how often each agent played each action.",

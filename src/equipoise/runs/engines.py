@@ -10,6 +10,7 @@ dead node. Ray and submitit are imported when their engine is first used. They l
 loopback address unless the address of a cluster is given.
 """
 
+import inspect
 import os
 import socket
 import threading
@@ -349,10 +350,11 @@ def engine_of(on: Any, **options: Any) -> Engine:
         return on
     if on not in ENGINES:
         raise InputError("on", f"one of {', '.join(ENGINES)}", repr(on))
-    try:
-        return ENGINES[on](**options)
-    except TypeError as error:
-        raise InputError("on", f"options of the engine {on}", str(error)) from error
+    known = inspect.signature(ENGINES[on]).parameters
+    wrong = next((name for name in options if name not in known), None)
+    if wrong is not None:
+        raise InputError("on", f"options of {on} among {', '.join(known)}", repr(wrong))
+    return ENGINES[on](**options)
 
 
 def _check_answers(address: str, own: str) -> None:

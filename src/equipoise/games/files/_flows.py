@@ -101,7 +101,7 @@ def _flow_columns(game: NetworkGame, table: Any, flow: str | None, links: Any) -
     if "links" not in found:
         table_columns("table", table, _ENDS, ("tails", "heads"))
     if links is None:
-        hint = "give a second table, `links`, with the tail and head of each"
+        hint = "pass a second table with the ends of each link: games.read_flows(..., links=...)"
         raise InputError("table", "columns tail and head", "only names of links", hint)
     named = table_columns("links", links, _ENDS, ("links", "tails", "heads"))
     place = {name: k for k, name in enumerate(node_names(named["links"]))}
