@@ -190,5 +190,5 @@ def test_what_cannot_be_logged_of_a_vault(rng):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "minari", None)
-    with pytest.raises(ImportError, match=r"pip install 'equipoise\[minari\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[minari\]'"):
         adapters.from_minari("some/dataset-v0")
