@@ -23,8 +23,9 @@ from equipoise.core.paths import Paths
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._newton import newton_step
 
-#: Sweeps over the populations between two searches for new paths.
-_SWEEPS = 10
+#: Sweeps over the populations between two searches for new paths; and where all paths together
+#: have fewer links than the trees of a search, so that sweeps cost less than searches.
+_SWEEPS, _MORE_SWEEPS = 10, 30
 #: A sweep ends a pass when the largest excess is this fraction of the initial one.
 _ENOUGH = 0.01
 #: Number of passes after which unused paths are dropped.
@@ -155,8 +156,10 @@ def assign(
                     steps, worse = steps + 1, _WORSE * min(excess, 25.0 * least)
                     newton_step(paths, *costs.of_kernels(paths.flow), _paid(paths, costs))
                 enough = _ENOUGH * min(excess, goal)
-                shift = _kernel("shift_flows", _SWEEPS * _PAIR * len(paths.demand))
-                most = _SWEEPS // 2 if together else _SWEEPS
+                searched = len(paths.groups[0]) * len(game.tails)
+                many = _MORE_SWEEPS if paths.starts[paths.count] < searched else _SWEEPS
+                most = many // 2 if together else many
+                shift = _kernel("shift_flows", most * _PAIR * len(paths.demand))
                 sweeps += shift(paths.classes, *costs.arrays, *paths.arrays, most, enough)
                 if before is not None:
                     whole = _shorten(paths, costs, before) == 1.0
