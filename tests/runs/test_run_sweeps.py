@@ -439,6 +439,8 @@ def test_engines_by_name():
         engine_of("cloud")
     with pytest.raises(InputError, match="options of local among workers"):
         engine_of("local", address="x")
+    with pytest.raises(InputError, match="options of slurm among folder, minutes"):
+        engine_of("slurm", work=1)
     for wrong in (-1, 0):
         with pytest.raises(InputError, match="workers"):
             Local(workers=wrong)

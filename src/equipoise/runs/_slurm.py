@@ -69,6 +69,8 @@ class Slurm:
         self.workers = check_count("workers", workers)
         self.retries = check_count("retries", retries, least=0)
         self.array = check_count("array", array)
+        if not isinstance(parameters, Mapping | None):
+            raise InputError("parameters", "a table of parameters of submitit", repr(parameters))
         self.parameters = dict(parameters or {})
 
     def map(
