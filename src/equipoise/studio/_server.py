@@ -37,6 +37,8 @@ from equipoise.studio._jobs import Jobs
 LONGEST = 4 * 2**20
 #: Port of the studio unless it is taken, so that saved links work after a restart.
 PORT = 8642
+#: Seconds between two messages about the same job to a page.
+PACE = 0.1
 #: Number of calls that compute at the same time.
 _WORKERS = 2
 #: Room (a page of the studio) -> the module that answers its calls, imported when first needed.
@@ -297,7 +299,7 @@ class Studio:
     async def _websocket(
         self, scope: Any, receive: Any, send: Any, refusal: tuple[int, str] | None
     ) -> None:
-        """Send every change of a job until the page is closed."""
+        """Send the changes of jobs until the page is closed, the latest of each job ten times a second."""
         from starlette.websockets import WebSocket, WebSocketDisconnect
 
         socket = WebSocket(scope, receive, send)
@@ -309,7 +311,12 @@ class Studio:
 
         async def follow() -> None:
             while True:
-                await socket.send_text(dumps((await queue.get()).to_plain(), "job"))
+                changed = {job.id: job for job in [await queue.get()]}
+                while not queue.empty():
+                    changed |= {job.id: job for job in [queue.get_nowait()]}
+                for job in changed.values():
+                    await socket.send_text(dumps(job.to_plain(), "job"))
+                await asyncio.sleep(PACE)
 
         task = asyncio.create_task(follow())
         try:

@@ -1,5 +1,5 @@
 // Runs: list the run folders below the studio's folder, draw curves of those selected, stop and resume.
-import { call, h, restored, say, snippet, stop, trouble } from "/static/ui.js";
+import { call, h, keep, restored, say, snippet, stop, trouble } from "/static/ui.js";
 import { lines } from "/static/plot.js";
 
 const EVERY = 2000;
@@ -7,7 +7,7 @@ const EVERY = 2000;
 export async function open(root, state, save) {
   const kept = restored({ runs: null }, state, { runs: "a list" });
   let listed = [], timer = 0, over = false;
-  const oops = trouble(), acted = trouble(), list = h("div", { class: "scroll" }), pictures = h("div", { class: "pictures" }), code = snippet(), about = h("p", { class: "note", "aria-live": "polite" });
+  const oops = trouble(), acted = trouble(), rows = new Map(), body = h("tbody"), list = h("div", { class: "scroll" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "run", "state", ""].map((name) => h("th", { scope: "col" }, name)))), body)), pictures = h("div", { class: "pictures" }), code = snippet(), about = h("p", { class: "note", "aria-live": "polite" });
   const compare = h("a", { class: "button", target: "_blank", rel: "noopener" }, "Open the full report");
   root.append(h("div", { class: "side" }, h("h1", {}, "Runs"), about, oops, acted, list, compare), h("div", { class: "work" }, pictures), code);
   const drawn = new Map();
@@ -28,18 +28,30 @@ export async function open(root, state, save) {
     if (!over) timer = setTimeout(refresh, Math.max(EVERY, 9 * (performance.now() - begun)));
   }
 
+  // A row stays the same element while its text changes: a button that is replaced cannot be clicked.
+  function row(run) {
+    const { name } = run, what = run.job ? "Stop" : !run.finished && !run.problem && run.idle ? "Resume" : "";
+    if (!rows.has(name)) {
+      const box = h("input", { type: "checkbox", "aria-label": `Show ${name}`, onchange: () => {
+        kept.runs = box.checked ? [...kept.runs, name] : kept.runs.filter((one) => one !== name); curves(); } });
+      const state = h("td"), act = h("td");
+      rows.set(name, { box, state, act, line: h("tr", {}, h("td", {}, box), h("td", {}, name), state, act) });
+    }
+    const { box, state, act, line } = rows.get(name);
+    Object.assign(box, { checked: kept.runs.includes(name), disabled: !!run.problem });
+    state.textContent = run.finished ? run.status || run.state : run.state;
+    if (act.textContent !== what) act.replaceChildren(what && h("button", { type: "button", "aria-label": `${what} ${name}`, onclick: () => acted.guard(() => ask(what, name)) }, what));
+    return line;
+  }
+
+  async function ask(what, name) {
+    if (what === "Stop") { const { job } = listed.find((run) => run.name === name) ?? {}; if (job) await stop(job); }
+    else { await call("runs", "resume", { run: name }); say(`Resumed ${name}.`); }
+  }
+
   function show() {
-    const { activeElement: at } = document, focused = list.contains(at) && at.dataset.run, kind = at?.tagName;
-    const rows = listed.map((run) => {
-      const box = h("input", { type: "checkbox", checked: kept.runs.includes(run.name), disabled: run.problem, "aria-label": `Show ${run.name}`, onchange: (e) => {
-        kept.runs = e.target.checked ? [...kept.runs, run.name] : kept.runs.filter((name) => name !== run.name); curves(); } });
-      box.dataset.run = run.name;
-      const act = run.job ? h("button", { type: "button", onclick: () => acted.guard(() => stop(run.job)), "aria-label": `Stop ${run.name}` }, "Stop") : !run.finished && !run.problem && run.idle ? h("button", { type: "button", onclick: () => acted.guard(async () => { await call("runs", "resume", { run: run.name }); say(`Resumed ${run.name}.`); }), "aria-label": `Resume ${run.name}` }, "Resume") : "";
-      if (act) act.dataset.run = run.name;
-      return h("tr", {}, h("td", {}, box), h("td", {}, run.name), h("td", {}, run.finished ? run.status || run.state : run.state), h("td", {}, act));
-    });
-    list.replaceChildren(h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "run", "state", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
-    if (focused) [...list.querySelectorAll(kind)].find((box) => box.dataset.run === focused)?.focus();
+    for (const name of rows.keys()) if (!listed.some((run) => run.name === name)) rows.delete(name);
+    keep(body, listed.map(row));
   }
 
   async function curves() {

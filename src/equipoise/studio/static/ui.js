@@ -211,9 +211,28 @@ function showJobs() {
   const shown = [...jobs.values()].filter((job) => !ended(job) || age(job) < SHOWN).slice(-4);
   if (shown.some(ended)) fading = setTimeout(showJobs, 1000);
   box.hidden = !shown.length && !gone;
-  box.replaceChildren(gone ? h("div", { class: "job failed" }, gone) : "", ...shown.map((job) => h("div", { class: `job ${job.state}` },
-    h("strong", {}, job.title), " ", h("span", {}, job.error || progressOf(job)),
-    job.state === "running" && h("button", { type: "button", onclick: () => stop(job.id) }, "Stop"))));
+  for (const id of notices.keys()) if (!shown.some((job) => job.id === id)) notices.delete(id);
+  keep(box, [gone && h("div", { class: "job failed" }, gone), ...shown.map(notice)].filter(Boolean));
+}
+
+// A notice stays the same element while its text changes: a button that is replaced cannot be clicked.
+const notices = new Map();
+function notice(job) {
+  if (!notices.has(job.id)) {
+    const text = h("span"), button = h("button", { type: "button", onclick: () => stop(job.id) }, "Stop");
+    notices.set(job.id, { text, button, box: h("div", {}, h("p", {}, h("strong", {}, job.title), " ", text), button) });
+  }
+  const { text, button, box } = notices.get(job.id);
+  box.className = `job ${job.state}`;
+  text.textContent = job.error || progressOf(job);
+  button.hidden = job.state !== "running";
+  return box;
+}
+
+/** Show these elements in a box; those it has stay where they are, with their focus. */
+export function keep(box, elements) {
+  for (const one of [...box.children]) if (!elements.includes(one)) one.remove();
+  elements.forEach((one, i) => { if (box.children[i] !== one) box.insertBefore(one, box.children[i] ?? null); });
 }
 
 export function progressOf(job) {
