@@ -4,11 +4,8 @@ Classes of rewards are compared on held-out rows, and the chosen class is fitted
 learned from all rows except one part at a time, and each is judged by the part that was left out.
 """
 
-import csv
-import io
 from dataclasses import replace
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,7 +13,6 @@ import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
 from equipoise.core import Outcome, Solution, Status
-from equipoise.core.files import write_text
 from equipoise.games import Mixture
 from equipoise.offline._aggregate import KINDS
 from equipoise.offline._bounds import HIDDEN, Bounds, Part, bounds, known_moves
@@ -431,27 +427,6 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
         f"with {least:.0%} confidence, no agent gains {amount} by deviating from the advice. "
         f"Assumptions: {'; '.join(assumed)}{told}"
     )
-
-
-def write_table(path: Path, log: Log, policy: Mixture) -> None:
-    """Write the policy as a table with the log's labels; with a row per draw if it has several."""
-    labels, one = log.labels, len(policy) == 1
-    shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    first = () if one else ("draw", "weight")
-    rows.writerow((*first, "agent", "context", "step", "state", "action", "probability"))
-    for draw, (weight, own) in enumerate(zip(policy.weights, policy.policies, strict=True)):
-        chances = own.reshape(*shape, max(log.actions_per_agent))
-        shown = chances[:, :, :, :1] if log.absences else chances
-        drawn = () if one else (draw, round(float(weight), 6))
-        for i in range(log.agents):
-            for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
-                for a in range(log.actions_per_agent[i]):
-                    place = (labels.player(i), labels.context(c), h, labels.state(s))
-                    chance = round(float(shown[c, h, i, s, a]), 6)
-                    rows.writerow((*drawn, *place, labels.action(i, a), chance))
-    write_text(path, text.getvalue())
 
 
 def _unknown(log: Log, places: np.ndarray) -> list[str]:

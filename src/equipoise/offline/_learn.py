@@ -21,11 +21,11 @@ import numpy as np
 from equipoise.certificates import certify, solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, Status, checks
 from equipoise.core.randomness import as_key
-from equipoise.games import ContinuousPolicy, Mixture, write_policy
+from equipoise.games import ContinuousPolicy
 from equipoise.offline import deep
 from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._discover import Structure
-from equipoise.offline._discrete import learn_discrete, write_table
+from equipoise.offline._discrete import learn_discrete
 from equipoise.offline._log import Log
 from equipoise.offline._own_play import (
     NOT_ADVICE,
@@ -36,6 +36,7 @@ from equipoise.offline._own_play import (
     status_as,
 )
 from equipoise.offline._pieces import Source
+from equipoise.offline._saved import write_policy_files
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
 from equipoise.offline.deep._settle import settle, shown
@@ -208,9 +209,7 @@ def learn(
             return _advice(solution_from_plain(folder.record().solution or {}))
         solution = pipeline(folder)
         if solution.status.name != Outcome.INTERRUPTED:
-            write_policy(folder.path / "policy.json", solution.policy)
-            if isinstance(solution.policy, Mixture):
-                write_table(folder.path / "policy.csv", log, solution.policy)
+            write_policy_files(folder.path, log, solution)
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
         return _advice(solution)
