@@ -270,6 +270,7 @@ def test_the_play_of_a_refused_log_is_not_called_advice(tmp_path, capsys):
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "what each agent did (this is not advice)" in page
     assert "should do" not in page
+    assert ">Advice<" not in page
     # Neither is the file: a program that looks for advice finds none.
     files = {path.name for path in (tmp_path / "run").glob("*.csv")}
     assert files == {"own-play.csv"}
