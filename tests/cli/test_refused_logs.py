@@ -1,4 +1,6 @@
-"""Refusals as people read them: reasons in order, one sentence each, on a terminal and a page."""
+"""Refusals as people read them, on a terminal and a page; and `discover` after Ctrl-C."""
+
+import signal
 
 import numpy as np
 import pytest
@@ -36,6 +38,7 @@ def test_every_reason_is_a_sentence_on_its_own_line_with_what_to_change(doubtful
     log = eq.offline.Log.read(doubtful)
     refused = eq.offline.learn(log)
     assert refused.status.name is Outcome.REFUSED
+    assert refused.structure is not None
     *lines, last = refused.status.message.split("\n")
     assert len(lines) == len(REASONS)
     for line, (begins, change) in zip(lines, REASONS, strict=True):
@@ -96,3 +99,35 @@ def test_a_table_that_was_cut_keeps_its_columns_readable(capsys, monkeypatch):
     assert head.split() == ["agent", "context", "play", "earned", "expected"]
     assert body[-1].strip() == "... 15 more (--json shows all)"
     assert len(body) < 60
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_discover_shows_after_ctrl_c_what_it_compared(presses, tmp_path, capsys, monkeypatch):
+    from equipoise.offline._select import Comparison
+
+    monkeypatch.setenv("COLUMNS", "100")
+
+    game = eq.games.families.polymatrix(agents=4, actions=2).sample(key=0)
+    eq.offline.collect(game, "uniform", samples=300, key=1).write(tmp_path / "log.npz")
+    arguments = ["discover", str(tmp_path / "log.npz"), "--report", str(tmp_path / "page.html")]
+    measure = Comparison.errors
+
+    def pressed(plan, step):
+        if step == 2 * len(plan.judges):  # own actions and pairs are done
+            for _ in range(presses):
+                signal.raise_signal(signal.SIGINT)
+        return measure(plan, step)
+
+    monkeypatch.setattr(Comparison, "errors", pressed)
+    assert main(arguments) == 130
+    out, err = capsys.readouterr()
+    assert err == "equipoise: interrupted after 2 of 9 classes\n"
+    rows = {line[:20].strip(): line for line in out.splitlines()}
+    assert "compared so far" in rows
+    for name, compared in {"own action": True, "pairs": True, "triples": False}.items():
+        assert ("not compared" in rows[name]) != compared
+        assert ("0." in rows[name]) == compared
+    assert "chosen" not in out
+    assert not (tmp_path / "page.html").exists()
+    assert main([*arguments, "--json"]) == 130
+    assert capsys.readouterr().out == ""

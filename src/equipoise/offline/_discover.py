@@ -27,6 +27,7 @@ from equipoise.offline._log import Log
 from equipoise.offline._own_play import sentences
 from equipoise.offline._pieces import Source
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
+from equipoise.runs import Unfinished, resumable
 
 #: Largest number of agents whose held-out errors are averaged.
 JUDGES = 6
@@ -163,6 +164,9 @@ def discover(
             found by a test of every pair.
         key: Random key of the folds.
 
+    Ctrl-C raises `runs.Unfinished`, a `KeyboardInterrupt`, after the current step. Its `found` has
+    the `classes` with the errors of those that were compared.
+
     **Example**
 
     In the El Farol bar, going pays if at most 12 of 20 go.
@@ -178,9 +182,34 @@ def discover(
     few, copies = distinct(Source.of(log).log)
     rare = rare_contexts(few)
     plan = comparison(few.pooled() if rare else few, ranks, neighbours, key)
-    errors = np.array([plan.errors(step) for step in range(plan.steps)])
+    errors = np.full((plan.steps, plan.folds), np.nan)
+
+    def compare(errors: np.ndarray, step: int, until: int) -> tuple[np.ndarray, dict[str, Any]]:
+        errors[step] = plan.errors(step)
+        return errors, {}
+
+    try:
+        stopped = resumable(None, errors, compare, plan.steps, name="comparing classes").stopped
+    except KeyboardInterrupt:  # the second one
+        stopped = True
+    if stopped:
+        raise Unfinished({"chosen": None, "classes": _compared(plan, errors)})
     found = structure_of(plan, errors, copies)[0]
     return replace(found, refusal=sentences(rare, found.refusal))
+
+
+def _compared(plan: Comparison, errors: np.ndarray) -> list[dict[str, Any]]:
+    """The classes whose steps are finished, as in `Structure.classes`; nothing is explained yet."""
+    found = plan.by_fold(errors)
+    rows = []
+    for name in (each for each in plan.names if "halves" not in str(each)):
+        own = found.get(name, np.array([np.nan]))
+        error, note = float(own.mean()) if len(own) else np.nan, plan.notes.get(name, "")
+        one = {"class": name, "name": name_of(name), "error": None, "note": note or "not compared"}
+        if np.isfinite(error):
+            one |= {"error": error, "standard_error": standard_error(own), "note": note}
+        rows.append(one | {"explained": None})
+    return rows
 
 
 def comparison(
