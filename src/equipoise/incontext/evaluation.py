@@ -93,9 +93,9 @@ def evaluate(
     - `run`: an open run folder that stores every finished part of the measurements; stored parts
       are not measured again.
 
-    Ctrl-C raises `runs.Unfinished`, a `KeyboardInterrupt`, after the current part, for example after
-    at most 250 games of the players. Its `found` is the record of the finished parts. If there are
-    none, it raises `KeyboardInterrupt`.
+    Ctrl-C raises `runs.Unfinished`, a `KeyboardInterrupt`, after the current part, for example
+    after at most 250 games of the players. Its `found` is the record of the finished parts. If
+    there are none, it raises `KeyboardInterrupt`.
 
     **Example**
 
