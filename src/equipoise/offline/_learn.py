@@ -3,8 +3,7 @@
 Discrete actions: `discover` compares classes of rewards on held-out rows and the chosen class is
 fitted. Decentralised learning then finds policies that stay near what the log covers. Each policy
 is learned from all rows except one part, and that part judges it (`_bounds`). Continuous actions:
-`offline.deep` fits critics and improves actors from several random starts, and best responses to
-the mean of the critics finish the policy.
+see `_continuous`.
 
 The work is a sequence of steps whose results do not depend on when they are computed. Ctrl-C stops
 between two steps, and a run folder keeps the results of the finished steps.
@@ -12,39 +11,23 @@ between two steps, and a run folder keeps the results of the finished steps.
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import jax
 import numpy as np
 
-from equipoise.certificates import certify, solution_from_plain
-from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.certificates import solution_from_plain
+from equipoise.core import InputError, Outcome, Solution, checks
 from equipoise.core.randomness import as_key
-from equipoise.games import ContinuousPolicy, Mixture, write_policy
-from equipoise.offline import deep
+from equipoise.games import Mixture, write_policy
 from equipoise.offline._aggregate import KINDS, aggregate_note
+from equipoise.offline._continuous import critic_of, learn_continuous
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete, write_table
 from equipoise.offline._log import Log
-from equipoise.offline._own_play import (
-    NOT_ADVICE,
-    facts_of,
-    own_play,
-    own_points,
-    refused,
-    status_as,
-)
 from equipoise.offline._pieces import Source
-from equipoise.offline._solve import in_model
-from equipoise.offline.deep._fit import FEWEST
-from equipoise.offline.deep._settle import settle, shown
-from equipoise.runs import Record, Run, interruptible
-
-#: Number of random starts from which critics are fitted and actors improved (continuous actions).
-STARTS = 5
-#: Actors have settled when no gain exceeds this fraction of the rewards' standard deviation.
-SETTLED = 0.05
+from equipoise.runs import Record, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +179,7 @@ def learn(
 
     def pipeline(folder: Run | None) -> Solution:
         if source is None:
-            return _learn_continuous(log, options, key, folder)
+            return learn_continuous(log, options, key, folder)
         return learn_discrete(source, options, key, folder)
 
     if run is None:
@@ -225,7 +208,7 @@ def _check(log: Log, options: dict[str, Any]) -> None:
         for name, value in usual.items():
             if options[name] != value:
                 raise InputError(name, f"{value} for continuous actions", options[name])
-        options["critic"] = _critic(options["critic"], log.agents)
+        options["critic"] = critic_of(options["critic"], log)
         return
     if options["critic"] is not None:
         raise InputError("critic", "none for discrete actions", options["critic"])
@@ -239,86 +222,3 @@ def _check(log: Log, options: dict[str, Any]) -> None:
         if options[name] is not None:
             checks.check_range(name, options[name], 0.0, np.inf, low_open=low_open, high_open=True)
     checks.check_range("level", options["level"], 0.0, 1.0, low_open=True, high_open=True)
-
-
-def _critic(given: Any, agents: int) -> Any:
-    if isinstance(given, deep.Critic | deep.LinearCritic):
-        return given
-    if given is None or given == "linear":
-        return (deep.Critic if given is None else deep.LinearCritic)(rank=min(2, agents))
-    if given not in deep.ARCHITECTURES:
-        known = ", ".join(["linear", *deep.ARCHITECTURES])
-        raise InputError("critic", f"one of {known}, or a Critic", repr(given))
-    return deep.Critic.named(given)
-
-
-def _learn_continuous(
-    log: Log, options: dict[str, Any], key: jax.Array, run: Run | None
-) -> Solution:
-    facts = facts_of(log)
-    if log.samples < FEWEST:
-        return refused(log, f"{log.samples} rows are fewer than the {FEWEST} needed", facts)
-    parts = [None if run is None else run.path / name for name in ("critics", "actors")]
-    steps, starts = options["iterations"], 1 if log.states is not None else STARTS
-    method = deep.TD3BC() if steps is None else deep.TD3BC(steps=steps)
-    with interruptible() as stop:
-        critics = deep.fit(log, options["critic"], key=key, run=parts[0], trials=starts)
-        actors = None
-        if not stop:
-            other = jax.random.fold_in(key, 1)
-            actors = deep.improve(critics, log, method, key=other, run=parts[1])
-    explained = critics.explained.mean(0)
-    facts |= {
-        "critic": str(options["critic"]),
-        "parameters": critics.parameters,
-        "explained": explained,
-        "steps": 0 if actors is None else actors.steps,
-    }
-    own = own_points(log)
-    policy, status = own if actors is None else actors.policy, None
-    if stop:
-        done = f"{facts['steps']} actor steps" if actors else "fitting the critics"
-        status = status_as(Outcome.INTERRUPTED, f"stopped during or after {done}")
-    elif explained.mean() <= 0 and not options["force"]:
-        policy = own
-        status = status_as(
-            Outcome.NOTHING_LEARNED,
-            f"the critics predict held-out rewards no better than a constant does; {NOT_ADVICE}",
-        )
-    if log.states is not None:
-        text = "not estimated: the log has several steps, and gains are computed for one step only"
-        stats = facts | {"gap": {"gap": None, "text": text}, "own_gap": None}
-        status = status or status_as(Outcome.LEARNED, f"gains are {text}")
-        return replace(own_play(log, status, stats), policy=policy)
-    game, tolerance = critics.as_game(None), SETTLED * float(np.std(log.rewards, 0).max())
-    if status is None and actors is not None:
-        policy = ContinuousPolicy(settle(critics, log, actors.points, tolerance / 10))
-    found, before = (in_model(certify(game, each)) for each in (policy, own))
-    if status is None:
-        low, high = shown(log)
-        narrow = f"the log only contains actions from {low.max():.3g} to {high.min():.3g}"
-        hint = narrow if (high - low).min() < 1.9 else "perhaps the agents need to randomise"
-        given = (tolerance, hint, options["force"])
-        policy, found, status = _judged((policy, found), (own, before), *given)
-    gap = float(found.max_gain)
-    stats = facts | {"own_gap": float(before.max_gain)}
-    stats["gap"] = {"gap": gap, "text": f"{gap:.4g} in the fitted model, by search"}
-    return Solution(policy, np.asarray(found.value), found, status, stats=stats)
-
-
-def _judged(
-    learned: tuple[Any, Any], own: tuple[Any, Any], tolerance: float, hint: str, force: bool
-) -> tuple[Any, Any, Status]:
-    """Choose the (policy, certificate) pair to return by the certificates, with its status."""
-    gap = float(learned[1].max_gain)
-    if gap <= tolerance:
-        message = f"the largest gain that a search finds in the fitted critics is {gap:.3g}"
-        return *learned, status_as(Outcome.LEARNED, message)
-    refusal = (
-        f"actions do not settle: an agent still gains {gap:.3g} in the fitted critics, more than "
-        f"{tolerance:.3g} ({SETTLED:.0%} of the standard deviation of rewards); {hint}"
-    )
-    if force:
-        message = f"{refusal}; a policy was learned anyway because force was given"
-        return *learned, status_as(Outcome.INEXACT, message)
-    return *own, status_as(Outcome.REFUSED, f"{refusal}; {NOT_ADVICE}")
