@@ -120,7 +120,7 @@ class Offline:
     The command chooses a reward model (see `equipoise discover`), fits it, learns a policy for
     every agent that stays close to the actions the log covers, and evaluates it on held-out rows.
     It first prints the advice: what each agent should play, what the agent earned, and what it can
-    expect. The run folder contains policy.csv and an HTML report.
+    expect. The run folder contains policy.csv (the advice) and an HTML report.
 
     A log is a .csv or .parquet file. A long table has the columns that --agent, --time, --action,
     --reward and --context name. A wide table has columns action_NAME and reward_NAME. Agents,
@@ -130,7 +130,8 @@ class Offline:
     The exit code is 0 if the status is "learned". It is 1 if the status is "inexact" (the advice
     uses combinations of actions that are rare in the log), "refused" (no reward model fits, rewards
     drift, actions are correlated or were never tried, or there are too few rows) or "nothing
-    learned". In the last two cases the policy is the log's own play, and not advice.
+    learned". In the last two cases there is no policy.csv. The run folder then contains
+    own-play.csv, which says how often each agent played each action and is not advice.
 
     For continuous actions, --critic chooses a network, or "linear" for polynomials. After Ctrl-C,
     run the same command again to resume. `equipoise demo` writes a log to try.
@@ -232,6 +233,7 @@ class Offline:
             "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
         }
         print_pairs(list(facts.items()))
+        advice, own = folder / "policy.csv", folder / "own-play.csv"
         titles = {"classes": "structure", "interactions": "strongest interactions"}
         for name, title in titles.items():
             if name in tables:
@@ -244,7 +246,8 @@ class Offline:
             "samples per parameter": stats.get("samples_per_parameter"),
             "concept": CONCEPTS[certificate_of(record).concept],
             "run folder": f"{folder} (finished earlier; read from disk)" if known else folder,
-            "policy": folder / "policy.csv" if (folder / "policy.csv").exists() else None,
+            "policy": advice if advice.exists() else None,
+            "log's own play": own if own.exists() else None,
             "report": folder / PAGE,
         }
         print_pairs(list(facts.items()))

@@ -29,6 +29,7 @@ from equipoise.offline._own_play import (
     own_play,
     own_points,
     refused,
+    sentences,
     status_as,
 )
 from equipoise.offline._solve import in_model
@@ -135,21 +136,21 @@ def _by_kernels(
             "the log does not show that the learned policy is better than the log's mean actions: "
             f"gains are at most {ends[1, best]:.3g}, and {ends[1, 0]:.3g} for the mean actions"
         )
-    refusal = "; ".join(filter(None, refusals))
+    refusal = sentences(*refusals)
     bound = float(ends[1, best])
     promise = (
         f"nobody gains more than {bound:.3g} by deviating, with {(1 + level) / 2:.0%} confidence"
     )
     if explained.mean() <= _EXPLAINED and not options["force"]:
-        message = "the critics predict held-out rewards no better than a constant does"
-        status = status_as(Outcome.NOTHING_LEARNED, f"{message}; {NOT_ADVICE}")
+        message = "the critics predict held-out rewards no better than a constant"
+        status = status_as(Outcome.NOTHING_LEARNED, sentences(message, NOT_ADVICE))
     elif not refusal:
         status = status_as(Outcome.LEARNED, promise)
     elif options["force"]:
         message = f"{refusal}; a policy was learned anyway because force was given"
         status = status_as(Outcome.INEXACT, message)
     else:
-        status = status_as(Outcome.REFUSED, f"{refusal}; {NOT_ADVICE}")
+        status = status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
     if status.name in (Outcome.NOTHING_LEARNED, Outcome.REFUSED):
         policy, found, best, gap = own, before, 0, float(before.max_gain)
     facts["warnings"] = [*facts["warnings"], *_unshown(log)]
@@ -246,7 +247,7 @@ def _by_actors(
         policy = own
         status = status_as(
             Outcome.NOTHING_LEARNED,
-            f"the critics predict held-out rewards no better than a constant does; {NOT_ADVICE}",
+            sentences("the critics predict held-out rewards no better than a constant", NOT_ADVICE),
         )
     if log.states is not None:
         text = "not estimated: the log has several steps, and gains are computed for one step only"
@@ -278,7 +279,7 @@ def _judged(
     if force:
         message = f"{refusal}; a policy was learned anyway because force was given"
         return *learned, status_as(Outcome.INEXACT, message)
-    return *own, status_as(Outcome.REFUSED, f"{refusal}; {NOT_ADVICE}")
+    return *own, status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
 
 
 def _unsettled(gap: float, tolerance: float, log: Log) -> str:

@@ -99,7 +99,8 @@ def told_absences(log: Log, pairs: list[dict[str, Any]]) -> str:
     if not pairs:
         return ""
     return (
-        f"agents are absent at the same times or at opposite times ({_told_pairs(log, pairs)}), "
-        "but are assumed to be absent independently; use only the times at which they are present, "
-        "leave them out, or add who is present as a context"
+        f"some agents are absent together, or one instead of the other ({_told_pairs(log, pairs)})"
+        ", but learning assumes that each is absent independently of the others; add a column that "
+        "says who is present as a context, use only times at which these agents are present, or "
+        "leave them out"
     )

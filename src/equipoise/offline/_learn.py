@@ -20,13 +20,13 @@ import numpy as np
 from equipoise.certificates import solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, checks
 from equipoise.core.randomness import as_key
-from equipoise.games import Mixture, write_policy
 from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._continuous import critic_of, learn_continuous
 from equipoise.offline._discover import Structure
-from equipoise.offline._discrete import learn_discrete, write_table
+from equipoise.offline._discrete import learn_discrete
 from equipoise.offline._log import Log
 from equipoise.offline._pieces import Source
+from equipoise.offline._saved import write_policy_files
 from equipoise.runs import Record, Run
 
 
@@ -99,9 +99,11 @@ def learn(
         neighbours: Agents whose actions may affect an agent's reward, as in `fit`: "all", "screen",
             a number of strongest neighbours, or a list for each agent. "auto" lets held-out rows
             decide.
-        critic: Critic for continuous actions: an architecture of `deep.ARCHITECTURES`, "linear", a
-            `deep.Critic` or a `deep.LinearCritic`. Default: "2-IR-64". If a critic is given, a
-            path is read as a log of continuous actions.
+        critic: Critic for continuous actions: "kernel" (Gaussian processes, the default), "linear",
+            an architecture of `deep.ARCHITECTURES`, or a `deep.KernelCritic`, `deep.LinearCritic`
+            or `deep.Critic`. Only "kernel" gives a bound. Logs with local states need networks,
+            and their default is "2-IR-64". If a critic is given, a path is read as a log of
+            continuous actions.
         iterations: Number of iterations of `solve`; for continuous actions, number of actor steps.
         step: Step size of an iteration, as in `solve`.
         strength: Weight of the penalty for leaving the log's play, as in `solve`.
@@ -116,15 +118,16 @@ def learn(
     mixture has one component, a product policy, unless only a joint draw for all agents is good
     enough; the status message then says so. The certificate holds in the *fitted model* and proves
     nothing about the logged game; `interval` and `bound` are statements about this policy in the
-    logged game, obtained by cross-fitting. `status.name` is
+    logged game, obtained by cross-fitting (discrete actions) or from the posterior distribution of
+    smooth rewards (continuous actions). `status.name` is
 
     - "learned";
     - "nothing learned": no model predicts rewards better than a constant;
     - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
       rewards drift over time, actions are correlated or were never tried, there are too few
       rows, or there is no evidence that the learned policy is better than the log's own play. For
-      continuous actions, the actions did not settle: an agent still gains more than 5% of the
-      rewards' standard deviation in the critics. The message says what to change;
+      continuous actions also: the actions did not settle, and an agent still gains more than 5% of
+      the rewards' standard deviation in the critics. The message says what to change;
     - "inexact": refused, but learned anyway because of `force`; or the advice leads to
       combinations of actions that are rare in the log;
     - "interrupted": Ctrl-C stopped the run before it finished.
@@ -148,7 +151,9 @@ def learn(
       and the (agents, agents) arrays of its `InteractionMap`: `strength_total`, `strengths`,
       `strengths_lower`, `strengths_upper`.
     - For continuous actions: `critic`, `parameters`, `explained` (fraction of held-out variance
-      that the critics explain, per agent), `steps` (number of actor steps).
+      that the critics explain, per agent), `steps` (number of actor steps), and `action_range` if
+      the log has one. With the critic "kernel" also `interval`, `bound`, `own_interval`, `earned`,
+      `expected`, `gains_at_most` and `explained_by_rank` (mean of `explained` for each rank tried).
 
     **Example**
 
@@ -191,9 +196,7 @@ def learn(
             return _advice(solution_from_plain(folder.record().solution or {}))
         solution = pipeline(folder)
         if solution.status.name != Outcome.INTERRUPTED:
-            write_policy(folder.path / "policy.json", solution.policy)
-            if isinstance(solution.policy, Mixture):
-                write_table(folder.path / "policy.csv", log, solution.policy)
+            write_policy_files(folder.path, log, solution)
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
         return _advice(solution)

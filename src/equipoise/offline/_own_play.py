@@ -19,6 +19,16 @@ def status_as(name: Outcome, message: str) -> Status:
     return Status(name, message, np.array(False))
 
 
+def sentences(*reasons: str) -> str:
+    """Join reasons that are not empty, one sentence per line; the last one has no full stop.
+
+    >>> sentences("rewards drift; use later rows", "", "agents are absent together; leave them out")
+    'rewards drift; use later rows.\\nAgents are absent together; leave them out'
+    """
+    first, *others = [*filter(None, reasons), ""]
+    return ".\n".join([first, *(each[:1].upper() + each[1:] for each in others[:-1])])
+
+
 def facts_of(log: Log) -> dict[str, Any]:
     return {
         "agents": log.agents,
@@ -33,7 +43,7 @@ def facts_of(log: Log) -> dict[str, Any]:
 
 
 def refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
-    status = status_as(Outcome.REFUSED, f"{message}; {NOT_ADVICE}")
+    status = status_as(Outcome.REFUSED, sentences(message, NOT_ADVICE))
     return own_play(log, status, facts)
 
 
