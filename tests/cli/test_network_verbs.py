@@ -37,6 +37,20 @@ def test_solve_and_certify(files, tmp_path, capsys):
     assert eq.games.read_flows(flows, eq.games.read_tntp(*files)).flows.sum() == pytest.approx(3)
 
 
+def test_certificates_use_the_words_of_transport_planning(files, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["solve", *files, "--report", str(page)]) == 0
+    for text in (capsys.readouterr().out, page.read_text()):
+        assert "largest gain of a traveller" in text
+        assert "average excess cost" in text
+        assert "relative gap" in text
+        assert "NashConv" not in text
+        assert "exploitability" not in text
+    assert "user equilibrium" in page.read_text()
+    found = run_json(["solve", *files], capsys)["certificate"]
+    assert {"nash_conv", "exploitability", "max_gain", "relative_gap_upper"} <= set(found)
+
+
 def test_flows_that_are_no_equilibrium_miss_the_tolerance(files, tmp_path, capsys):
     flows = tmp_path / "flows.tntp"
     flows.write_text("From To Volume\n1 2 3\n1 2 0\n")
