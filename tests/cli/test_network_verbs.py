@@ -37,6 +37,20 @@ def test_solve_and_certify(files, tmp_path, capsys):
     assert eq.games.read_flows(flows, eq.games.read_tntp(*files)).flows.sum() == pytest.approx(3)
 
 
+def test_certificates_use_the_words_of_transport_planning(files, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["solve", *files, "--report", str(page)]) == 0
+    for text in (capsys.readouterr().out, page.read_text()):
+        assert "largest gain of a traveller" in text
+        assert "average excess cost" in text
+        assert "relative gap" in text
+        assert "NashConv" not in text
+        assert "exploitability" not in text
+    assert "user equilibrium" in page.read_text()
+    found = run_json(["solve", *files], capsys)["certificate"]
+    assert {"nash_conv", "exploitability", "max_gain", "relative_gap_upper"} <= set(found)
+
+
 def test_flows_that_are_no_equilibrium_miss_the_tolerance(files, tmp_path, capsys):
     flows = tmp_path / "flows.tntp"
     flows.write_text("From To Volume\n1 2 3\n1 2 0\n")
@@ -70,6 +84,46 @@ def test_optimum_and_tolls(files, tmp_path, capsys):
     assert "part of the possible saving" in capsys.readouterr().out
 
 
+def run_json(words, capsys):
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_tolls_on_the_links_of_a_table_and_tolls_from_a_table(tmp_path, capsys):
+    """A toll on 1 to 2, the shortcut, makes the optimum; one on 0 to 1 alone does not."""
+    table, named, ends = (tmp_path / name for name in ("table.csv", "named.csv", "ends.csv"))
+    table.write_text("from,to\n0,1\n")
+    named.write_text("link,toll\nshortcut,13.5\n")
+    ends.write_text("link_id,from,to\nmotorway,0,1\nshortcut,1,2\n")
+    toll = ["toll", "braess-network"]
+    first = run_json([*toll, "--links", str(table)], capsys)
+    assert first["links"] == [0]
+    assert 498.5 < first["total cost with tolls"] < 551.0
+    best = run_json([*toll, "--links", str(named), "--ends", str(ends)], capsys)
+    assert best["links"] == [4]
+    assert best["total cost with tolls"] == pytest.approx(498)
+    own = run_json([*toll, "--tolls", str(named), "--ends", str(ends)], capsys)
+    assert own["tolls"] == [0, 0, 0, 0, 13.5]
+    assert own["total cost with tolls"] == pytest.approx(498)
+    out = tmp_path / "tolls.tntp"
+    assert main([*toll, "--tolls", str(named), "--ends", str(ends), "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert run_json([*toll, "--tolls", str(out)], capsys)["tolls"] == own["tolls"]
+
+
+def test_certify_flows_of_named_links(files, tmp_path, capsys):
+    flows, ends = tmp_path / "flows.csv", tmp_path / "ends.csv"
+    flows.write_text("edge_id,volume\nb,2\na,1\n")
+    ends.write_text("edge_id,from,to\na,1,2\nb,1,2\n")
+    words = ["certify", *files, str(flows)]
+    assert run_json([*words, "--ends", str(ends)], capsys)["kind"] == "network"
+    assert main(words) == 2
+    assert "--ends" in capsys.readouterr().err
+    ends.write_text("edge_id,from,to\na,1,2\n")
+    assert main([*words, "--ends", str(ends)]) == 2
+    assert "ends.csv: links: expected all links of the table" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -82,6 +136,10 @@ def test_optimum_and_tolls(files, tmp_path, capsys):
         (["certify", "{net}", "{trips}", "{net}"], "expected"),
         (["toll", "oneill"], "GAME: expected a road network"),
         (["toll", "{net}", "{trips}", "--links", "0"], "--links: expected a whole number"),
+        (["toll", "{net}", "{trips}", "--links", "x"], "--links: expected a whole number, or a"),
+        (["toll", "{net}", "{trips}", "--links", "1", "--first-best"], "--links: expected no such"),
+        (["toll", "{net}", "{trips}", "--ends", "x.csv"], "--ends: expected this option only with"),
+        (["toll", "{net}", "{trips}", "--tolls", "{net}"], "expected"),
     ],
 )
 def test_wrong_words(files, capsys, words, complaint):

@@ -142,8 +142,8 @@ class TestTNTP:
             ("1 3 1\n3 2 1\n1 2 1\n1 1 1\n", "the links of the game, found one from 1 to 1"),
             ("From To\n1 3\n", "expected a column flow"),
             ("1 3 x\n", "line 1: expected a number"),
-            ("", "expected flows, found nothing"),
-            ("From To Volume\n", "expected flows, found a header only"),
+            ("", "expected a table of links, found nothing"),
+            ("From To Volume\n", "expected a table of links, found a header only"),
         ],
     )
     def test_broken_flows(self, files, tmp_path, text, complaint):

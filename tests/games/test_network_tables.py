@@ -185,3 +185,28 @@ class TestOtherTools:
             eq.games.read_flows(data, game, flow="edge_entered", links=edges)
         with pytest.raises(ValueError, match="expected a column edge_left"):
             eq.games.read_flows(data, game, flow="edge_left", links=edges)
+
+
+def test_a_node_that_is_not_in_the_network_is_no_other_link():
+    game = eq.games.load("braess-network")  # the last link of node 1 ends at node 3
+    table = {"tail": [0, 2], "head": [1, 9], "flow": [3.0, 3.0]}
+    with pytest.raises(ValueError, match="found one from 2 to 9"):
+        eq.games.flows_of_table(game, table)
+
+
+def test_tables_of_tolls_and_links(tmp_path):
+    roads = {"tail": [0, 0, 1], "head": [1, 1, 2], "free_flow": [1, 2, 1]}
+    trips = {"origin": [0], "destination": [2], "demand": [1]}
+    game = eq.NetworkGame.from_tables(roads, trips)
+    path = tmp_path / "table.csv"
+    path.write_text("from;to;toll\n1;2;3\n0;1;1\n0;1;2\n")
+    assert eq.games.read_tolls(path, game).tolist() == [1, 2, 3]
+    assert eq.games.read_links(path, game).tolist() == [2, 0, 1]
+    path.write_text("from,to,toll\n1,2,3\n")
+    assert eq.games.read_tolls(path, game).tolist() == [0, 0, 3]
+    path.write_text("from,to,toll\n0,1,3\n")
+    with pytest.raises(ValueError, match="a row for each of the 2 links from 0 to 1, found fewer"):
+        eq.games.read_links(path, game)
+    path.write_text("from,to,toll\n1,2,three\n")
+    with pytest.raises(ValueError, match="line 2: expected a number, found 'three'"):
+        eq.games.read_tolls(path, game)

@@ -351,3 +351,17 @@ class TestPublished:
         assert certificate.relative_gap_upper < 1e-13
         assert not certificate.by_paths
         assert abs(game.potential(given.flows) / PUBLISHED[name][0] - 1) < 1e-12
+
+
+@pytest.mark.parametrize("concept", ["nash", "optimum"])
+@pytest.mark.parametrize("rise", [[0, 0, 0], [1, 0, 0], [0, 1, 0]])
+@pytest.mark.parametrize("power", [1.0, 2.0, 4.0])
+def test_travel_that_costs_nothing_is_solved(concept, rise, power):
+    """Two parallel roads, then a third one; some path is free at any flow."""
+    links = {"tail": [0, 0, 1], "head": [1, 1, 2], "rise": rise, "power": [power] * 3}
+    links |= {"free_flow": [0.0] * 3, "capacity": [1.0] * 3}
+    trips = {"origin": [0], "destination": [2], "demand": [3]}
+    solution = eq.solve(eq.NetworkGame.from_tables(links, trips), concept=concept)
+    assert solution.status.ok
+    assert solution.certificate.relative_gap_upper == 0.0
+    assert solution.certificate.max_upper == 0.0

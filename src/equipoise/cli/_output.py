@@ -9,11 +9,11 @@ import numpy as np
 
 from equipoise.core.plain import dumps
 from equipoise.report import (
-    CONCEPTS,
     FEW,
     RunFolder,
     certificate_of,
     certificate_table,
+    concept_in_words,
     format_value,
     page_of,
     player_names,
@@ -72,8 +72,6 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
     return page
 
 
-#: Measures of a certificate of flows in addition to the gains.
-_MEASURES = ("relative_gap", "relative_gap_upper", "average_excess", "largest_excess")
 #: Number of rows after which a table is cut on the screen. Files and JSON hold all rows. A table
 #: that `record_of` has cut is not cut again: its last row counts all rows that are missing.
 _ROWS = 25
@@ -99,31 +97,30 @@ def print_certificate(
     certificate: Any, labels: Mapping[str, Any], more: Sequence[tuple[str, Any]] = ()
 ) -> None:
     """Print a certificate: gains and their bounds, the method, and the facts in `more`."""
-    pairs: list[tuple[str, Any]] = [("concept", CONCEPTS[certificate.concept])]
+    pairs: list[tuple[str, Any]] = [("concept", concept_in_words(certificate))]
     title = ""
     if certificate.gains.ndim > 1:
         gaps = certificate.nash_conv
         worst = np.unravel_index(int(gaps.argmax()), gaps.shape)
         pairs.insert(0, ("worst game", ", ".join(str(int(i)) for i in worst)))
         title = f"Gains in {gaps.size:,} games"
-    names = player_names(certificate.players, labels.get("players"))
-    if certificate.kind == "network":
-        names = names if certificate.players > 1 else ("mean traveller",)
-        pairs += [(n.replace("_", " "), float(getattr(certificate, n))) for n in _MEASURES]
-        if len(certificate.worst_path):
-            called = labels.get("states")
-            ways = [
-                " ".join(str(node) if called is None else called[node] for node in way)
-                for way in (certificate.worst_path, certificate.better_path)
-            ]
-            pairs += [("worst path, by nodes", ways[0]), ("better path", ways[1])]
-            if count := int(certificate.split):
-                told = f"into {count:,} paths; the worst path and excess depend on this split"
-                pairs.append(("link flows split", told))
+    names = labels.get("players")
+    if certificate.kind != "network":
+        names = player_names(certificate.players, names)
+    elif len(certificate.worst_path):
+        called = labels.get("states")
+        ways = [
+            " ".join(str(node) if called is None else called[node] for node in way)
+            for way in (certificate.worst_path, certificate.better_path)
+        ]
+        pairs += [("worst path, by nodes", ways[0]), ("better path", ways[1])]
+        if count := int(certificate.split):
+            told = f"into {count:,} paths; the worst path and its excess depend on this split"
+            pairs.append(("link flows split", told))
     print_table(certificate_table(certificate, names), title)
     exact = "yes" if certificate.exact else "no: between the gain found and the proven bound"
     pairs += [("method", certificate.method), ("exact", exact)]
-    if certificate.gains.ndim == 1 and certificate.players > FEW:
+    if certificate.gains.ndim == 1 and certificate.players > FEW and certificate.kind != "network":
         pairs.append(("mean value", float(np.mean(certificate.value))))
     print_pairs([*pairs, ("note", rounding_note(certificate) or None), *more])
 
@@ -140,6 +137,9 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     known = ("agents", "games", "games solved", "value", "welfare", "bound")
     known += ("objective", "bound on the objective")
     words = {"bound": "a priori bound on the largest gain"}
+    certificate = certificate_of(record)
+    if certificate.kind == "network":
+        words["value"] = "mean cost"
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution
     prices = ((name, solution["stats"].get(name)) for name in _PRICES)
@@ -149,7 +149,7 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     if np.isfinite(tolerance).all():
         facts.append(("tolerance", float(tolerance.max())))
     facts += [("status", status_of(record)), *more]
-    print_certificate(certificate_of(record), record.scalars["labels"], facts)
+    print_certificate(certificate, record.scalars["labels"], facts)
 
 
 def cut(table: Table, rows: int = _ROWS) -> Table:

@@ -57,6 +57,9 @@ class Certify:
     #: optimum (deviations at marginal costs). "auto" is cce for a mixture, ce for a joint policy,
     #: and nash otherwise.
     concept: Literal["auto", "nash", "cce", "ce", "optimum"] = "auto"
+    #: A table (.csv or .tntp) with columns link, from and to. Required if the table of flows has
+    #: names of links and not their end nodes. Default: none.
+    ends: Path | None = None
 
     # -- game
 
@@ -69,7 +72,7 @@ class Certify:
         check_tolerance(self.tolerance)
         trips, file = (None, self.policy) if self.flows is None else (self.policy, self.flows)
         game = find_game(self.game, self.set, trips=trips)
-        certificate = eq.certify(game, read_policy(file, game), concept=self.concept)
+        certificate = eq.certify(game, read_policy(file, game, self.ends), concept=self.concept)
         measure, what = "max_upper", "the proven bound on the gains"
         if certificate.kind == "network":
             measure, what = "relative_gap_upper", "the proven bound on the relative gap"
@@ -89,10 +92,12 @@ class Certify:
         return 0 if met else 1
 
 
-def read_policy(path: Path, game: Any) -> Any:
+def read_policy(path: Path, game: Any, ends: Path | None) -> Any:
     """Read the policy in a file, or in the record of a run folder."""
     if path.suffix.lower() in (".tntp", ".csv") and game.kind == "network":
-        return eq.games.read_flows(path, game)
+        return eq.games.read_flows(path, game, links=ends)
+    if ends is not None:
+        raise InputError("ends", "this option only with a table of flows", ends)
     if not path.is_dir() or path.suffix in (".json", ".npz"):
         return eq.read_policy(path, game)
     plain = (Record.load(path).solution or {}).get("policy")

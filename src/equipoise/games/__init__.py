@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from equipoise.games.files import flows_of_table as flows_of_table
     from equipoise.games.files import read as read
     from equipoise.games.files import read_flows as read_flows
+    from equipoise.games.files import read_links as read_links
     from equipoise.games.files import read_policy as read_policy
     from equipoise.games.files import read_tntp as read_tntp
+    from equipoise.games.files import read_tolls as read_tolls
     from equipoise.games.files import write as write
     from equipoise.games.files import write_flows as write_flows
     from equipoise.games.files import write_policy as write_policy
@@ -71,6 +73,8 @@ _PUBLIC: dict[str, str | None] = {
     "OracleGame": "equipoise.games._oracle",
     "read_tntp": "equipoise.games.files",
     "read_flows": "equipoise.games.files",
+    "read_links": "equipoise.games.files",
+    "read_tolls": "equipoise.games.files",
     "write_flows": "equipoise.games.files",
     "flows_of_table": "equipoise.games.files",
     # policies

@@ -5,7 +5,13 @@ and the tools for planners: price of anarchy, tolls, capacities and sensitivitie
 """
 
 from equipoise.networks._best import best_capacities, best_tolls
-from equipoise.networks._design import Anarchy, Design, first_best_tolls, price_of_anarchy
+from equipoise.networks._design import (
+    Anarchy,
+    Design,
+    first_best_tolls,
+    given_tolls,
+    price_of_anarchy,
+)
 from equipoise.networks._drivers import whole_drivers
 from equipoise.networks._entropy import entropy_paths
 from equipoise.networks._oracle import solve_oracle
@@ -20,6 +26,7 @@ __all__ = [
     "best_tolls",
     "entropy_paths",
     "first_best_tolls",
+    "given_tolls",
     "price_of_anarchy",
     "sensitivity",
     "solve_network",

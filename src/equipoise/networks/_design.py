@@ -186,6 +186,37 @@ def first_best_tolls(
     )
 
 
+def given_tolls(
+    game: NetworkGame, tolls: Any, *, tolerance: float = 1e-10, time_limit: float = 600.0
+) -> Design:
+    """Return the certified equilibrium under given tolls, (links,), in place of the game's own.
+
+    `games.read_tolls` reads tolls from a file.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("braess-network")
+    >>> design = eq.networks.given_tolls(game, [0, 0, 0, 0, 6.5])
+    >>> round(design.before, 6), round(design.total_cost, 6), round(design.saved, 6)
+    (552.0, 518.5, 0.62037)
+    """
+    check_divided(game)
+    options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
+    charged, untolled = game.replace(tolls=tolls), game.replace(tolls=0.0)
+    before = assigned(untolled, **options)
+    optimum = assigned(untolled, concept="optimum", start=before, **options)
+    solution = assigned(charged, start=before, **options)
+    return Design(
+        charged,
+        solution,
+        charged.total_cost(solution.policy.flows),
+        before.stats["total_cost"],
+        max(least_total(game, optimum), 0.0),
+        np.flatnonzero(charged.tolls),
+    )
+
+
 def _prices(
     game: NetworkGame, flows: np.ndarray, time_limit: float
 ) -> tuple[np.ndarray, FlowPolicy]:

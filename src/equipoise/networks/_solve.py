@@ -17,6 +17,8 @@ from equipoise.networks._oracle import assign_by_oracle
 
 #: Default tolerance.
 TOLERANCE = 1e-10
+#: Fraction of a population below which the flow of a path is lost in rounding.
+_TRACE = 1e-20
 #: Default time limit in seconds.
 TIME_LIMIT = 600.0
 
@@ -89,6 +91,10 @@ def solve_network(
         policy, ended, stats = assign(game, concept, tolerance, start, time_limit, progress)
     stats["seconds"] = time.perf_counter() - begun
     solution = solution_of(game, policy, concept, tolerance, ended, stats)
+    if not solution.status.ok and (trimmed := _without_traces(game, policy)) is not None:
+        again = solution_of(game, trimmed, concept, tolerance, ended, stats)
+        if float(again.certificate.max_upper) < float(solution.certificate.max_upper):
+            solution, policy = again, trimmed
     if solution.status.ok or ended != "solved" or not is_installed():
         return solution
     # Rounding lifts the bound just above the tolerance: solve to a tenth of it.
@@ -99,6 +105,22 @@ def solve_network(
     again = solution_of(game, policy, concept, tolerance, ended, more)
     worse = float(again.certificate.max_upper) > float(solution.certificate.max_upper)
     return solution if worse else again
+
+
+def _without_traces(game: NetworkGame, policy: FlowPolicy) -> FlowPolicy | None:
+    """Return the flows without paths that carry next to nothing; None if there are none.
+
+    Where an equilibrium costs nothing, no excess is small compared with the cost of a trip. Sweeps
+    then halve the flow of a path that is too expensive, again and again, and leave a trace of it.
+    """
+    pairs, flows = np.asarray(policy.path_pairs), np.asarray(policy.path_flows)
+    kept = flows > _TRACE * game.demand[pairs]
+    if kept.all():
+        return None
+    sizes = np.diff(np.asarray(policy.path_starts))
+    starts = np.concatenate([[0], np.cumsum(sizes[kept])])
+    links = np.asarray(policy.path_links)[np.repeat(kept, sizes)]
+    return FlowPolicy.of_paths(game, pairs[kept], flows[kept], links, starts)
 
 
 def solution_of(

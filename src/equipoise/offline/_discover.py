@@ -306,7 +306,7 @@ def distinct(log: Log) -> tuple[Log, int]:
     the reward of a single agent identifies the whole row, so that there are hardly more distinct
     rows than values of that reward.
     """
-    if log.continuous or log.states is not None or log.samples < 4:
+    if log.states is not None or log.samples < 4:
         return log, 0
     width = log.agents * (log.actions.itemsize + log.rewards.itemsize) + 8
     rows = np.empty((log.samples, width), np.uint8)

@@ -261,7 +261,8 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
         half = max((high - low) / 2, 1e-300)
         points = np.where(present, (values - low) / half - 1.0, 0.0)
         told = f"actions from {low:g} to {high:g} were scaled to [-1, 1]"
-        return {"actions": np.clip(points, -1.0, 1.0), "names": None}, told
+        ends = (low, high) if high > low else None
+        return {"actions": np.clip(points, -1.0, 1.0), "names": None, "action_range": ends}, told
     different = np.unique(numbers)
     if bins is None:
         if len(different) > CATEGORIES:

@@ -36,6 +36,7 @@ def facts_of(log: Log) -> dict[str, Any]:
         "contexts": log.contexts_count,
         "actions": list(log.actions_per_agent),
         "labels": log.labels.to_plain(),
+        **({} if log.action_range is None else {"action_range": list(log.action_range)}),
         "notes": list(log.notes),
         "warnings": [],
     }

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.core import Outcome, Solution
 from equipoise.core.files import write_text
-from equipoise.games import Mixture, write_policy
+from equipoise.games import ContinuousPolicy, Mixture, write_policy
 from equipoise.offline._log import Log
 
 #: Names of the files, without their suffix. Own play has its own name, so that neither a program
@@ -17,13 +17,27 @@ ADVICE, OWN_PLAY = "policy", "own-play"
 
 
 def write_policy_files(folder: Path, log: Log, solution: Solution) -> None:
-    """Write the policy as JSON and, for discrete actions, as a table with the log's labels."""
+    """Write the policy as JSON and as a table with the log's labels."""
     own = solution.status.name in (Outcome.REFUSED, Outcome.NOTHING_LEARNED)
     path = folder / (OWN_PLAY if own else ADVICE)
     write_policy(path.with_suffix(".json"), solution.policy)
     if isinstance(solution.policy, Mixture):
         head = "frequency" if own else "probability"
         _write_table(path.with_suffix(".csv"), log, solution.policy, head)
+    elif isinstance(solution.policy, ContinuousPolicy) and log.states is None:
+        _write_points(path.with_suffix(".csv"), log, solution.policy)
+
+
+def _write_points(path: Path, log: Log, policy: ContinuousPolicy) -> None:
+    """Write the action of each agent in each context, in the unit of the data."""
+    text, (low, high) = io.StringIO(), log.action_range or (-1.0, 1.0)
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("agent", "context", "action"))
+    for i in range(log.agents):
+        for c, point in enumerate(policy.points[:, i]):
+            action = float(f"{low + (high - low) * (float(point) + 1.0) / 2.0:.6g}")
+            rows.writerow((log.labels.player(i), log.labels.context(c), action))
+    write_text(path, text.getvalue())
 
 
 def _write_table(path: Path, log: Log, policy: Mixture, head: str) -> None:

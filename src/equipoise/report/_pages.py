@@ -49,7 +49,7 @@ _BOUND = "nobody gains more than"
 _EXACT = {True: "exact", False: "not exact"}
 _COLUMNS = (
     "run", "concept", "games", "max gain", "worst", "at most", "interval", "NashConv",
-    "exploitability", "how",
+    "exploitability", "relative gap", "average excess", "how",
 )  # fmt: skip
 _MEANING = (
     "The max gain is the largest gain that was found by a player who deviates alone. The column "
@@ -65,6 +65,11 @@ _MEANINGS = {
     "Nash": (
         "Nash: players choose independently. The NashConv is the sum of all gains; the "
         "exploitability is the NashConv divided by the number of players."
+    ),
+    "user equilibrium": (
+        "User equilibrium: no traveller gains by taking another path. The relative gap is the "
+        "share of the total cost that travellers would save on cheapest paths at the same link "
+        "costs; the average excess is that saving per traveller."
     ),
     "coarse correlated": (
         "Coarse correlated: the policy is a mixture, drawn once for all players. A player who "
@@ -318,7 +323,9 @@ def _add_certificate(page: Report, record: Record) -> None:
     if not has_certificate(record):
         return
     certificate = certificate_of(record)
-    names = player_names(certificate.players, labels_of(record, "players"))
+    names = labels_of(record, "players")
+    if certificate.kind != "network":
+        names = player_names(certificate.players, names)
     states = certificate.state_gains
     small = states is not None and states.size <= _CELLS and certificate.players <= _ABREAST
     if certificate.gains.ndim == 1 and small:
@@ -335,7 +342,10 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> _columns([{"games": 1, "interval": None}])
     ['run', 'concept', 'max gain', 'at most', 'NashConv', 'exploitability', 'how']
     """
-    left_out = []
+    on_roads = [row.get("relative gap") is not None for row in rows]
+    left_out = [] if any(on_roads) else ["relative gap", "average excess"]
+    if all(on_roads):
+        left_out += ["NashConv", "exploitability"]
     if not any(row.get("interval") for row in rows):
         left_out.append("interval")
     if all(row["games"] == 1 for row in rows):

@@ -19,7 +19,8 @@ FEW = 20
 def certificate_table(certificate: Certificate, players: Sequence[str] | None = None) -> Table:
     """Table of each player's gain: the gain found, and its proven upper bound.
 
-    For a batch of games, or very many players, the table shows the mean, median and worst.
+    For a batch of games, or very many players, the table shows the mean, median and worst. For a
+    road network, it shows the measures of transport planning.
 
     **Example**
 
@@ -36,6 +37,8 @@ def certificate_table(certificate: Certificate, players: Sequence[str] | None = 
     ('NashConv (sum of gains)', None, 0.5, 0.5)
     ('exploitability (NashConv / players)', None, 0.25, 0.25)
     """
+    if certificate.kind == "network":
+        return _network_table(certificate, players)
     count = certificate.players
     if certificate.gains.ndim > 1:
         rows = [
@@ -88,6 +91,29 @@ def _measures(certificate: Certificate) -> dict[str, tuple[Any, Any]]:
     }
 
 
+def _network_table(certificate: Any, populations: Sequence[str] | None) -> Table:
+    """Measures of transport planning, after the excess costs of the populations if they are few."""
+    count, rows = certificate.players, []
+    if 1 < count <= FEW:
+        names = populations or [f"population {k}" for k in range(count)]
+        columns = zip(names, certificate.value, certificate.gains, certificate.upper, strict=True)
+        rows = [(name, *map(float, numbers)) for name, *numbers in columns]
+    who = "a traveller" if _has_paths(certificate) else "an agent"
+    agents = float(certificate.travellers)
+    gap = max(float(certificate.total_cost) - float(certificate.least_cost), 0.0)
+    bound = (gap + float(certificate.gap_rounding)) / agents
+    mean = float(certificate.total_cost) / agents
+    # Link flows are split into paths in one of many ways: the excess of the worst path is no bound.
+    most = None if int(certificate.split) else float(certificate.max_upper)
+    gaps = (certificate.relative_gap, certificate.relative_gap_upper)
+    rows += [
+        (f"largest gain of {who}", None, float(certificate.largest_excess), most),
+        ("average excess cost", mean, certificate.average_excess, bound),
+        ("relative gap", None, *gaps),
+    ]
+    return Table(("measure", "mean cost", "found", "at most"), rows)
+
+
 def rounding_note(certificate: Certificate) -> str:
     """Return a note if the largest gain exceeds the NashConv; else an empty string.
 
@@ -101,7 +127,9 @@ def rounding_note(certificate: Certificate) -> str:
     'The max gain may be larger'
     """
     largest, total = certificate.max_gain, certificate.nash_conv
-    if not any(summary(largest) > summary(total) for summary in (np.mean, np.median, np.max)):
+    if certificate.kind == "network" or not any(
+        summary(largest) > summary(total) for summary in (np.mean, np.median, np.max)
+    ):
         return ""
     return (
         "The max gain may be larger than the NashConv, the sum of all gains, if another "
@@ -210,6 +238,11 @@ CONCEPTS = {
     "ce": "correlated: a deviating player knows its own recommended action",
     "optimum": "optimum: gains at marginal costs, which include the cost to other travellers",
 }
+#: The same for road networks, in the words of transport planning.
+_NETWORK_CONCEPTS = {
+    "nash": "user equilibrium: no traveller gains by taking another path",
+    "optimum": "system optimum: gains at marginal costs, which include the cost to others",
+}
 IN_MODEL = "in the fitted model"
 
 
@@ -253,11 +286,31 @@ def concept_of(certificate: Certificate) -> str:
     >>> concept_of(eq.solve(eq.games.load("matching-pennies")).certificate)
     'Nash equilibrium'
     """
-    return f"{_name_of(certificate)} equilibrium"
+    name = _name_of(certificate)
+    return name if _has_paths(certificate) else f"{name} equilibrium"
+
+
+def concept_in_words(certificate: Certificate) -> str:
+    """Return the concept of a certificate and its meaning.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> from equipoise.report import concept_in_words
+    >>> concept_in_words(eq.solve(eq.games.load("braess-network")).certificate)
+    'user equilibrium: no traveller gains by taking another path'
+    """
+    words = _NETWORK_CONCEPTS if _has_paths(certificate) else CONCEPTS
+    return words[certificate.concept]
+
+
+def _has_paths(certificate: Any) -> bool:
+    """Return whether a certificate is about paths in a network, not about other resources."""
+    return certificate.kind == "network" and len(certificate.worst_path) > 0
 
 
 def _name_of(certificate: Certificate) -> str:
-    return CONCEPTS[certificate.concept].partition(":")[0]
+    return concept_in_words(certificate).partition(":")[0]
 
 
 def certificate_rows(run: RunFolder) -> list[dict[str, Any]]:
@@ -300,6 +353,9 @@ def _row(record: Record) -> dict[str, Any]:
         gap = (record.solution or {}).get("stats", {}).get("gap", {})
         named = f"{row['concept']}, {IN_MODEL}"
         return row | {"concept": named, "interval": _interval(gap), "exact": False}
+    if certificate.kind == "network":
+        found: Any = certificate
+        return row | {"relative gap": found.relative_gap, "average excess": found.average_excess}
     if certificate.concept == "nash":
         row["NashConv"] = float(np.mean(certificate.nash_conv))
         row["exploitability"] = float(np.mean(certificate.exploitability))

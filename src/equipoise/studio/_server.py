@@ -299,7 +299,7 @@ class Studio:
     async def _websocket(
         self, scope: Any, receive: Any, send: Any, refusal: tuple[int, str] | None
     ) -> None:
-        """Send the changes of jobs until the page is closed, the latest of each job ten times a second."""
+        """Send the changes of jobs until the page is closed, at most ten times a second."""
         from starlette.websockets import WebSocket, WebSocketDisconnect
 
         socket = WebSocket(scope, receive, send)

@@ -15,7 +15,13 @@ from equipoise.games._game import Game
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
 from equipoise.games.files._arrays import KINDS, read_arrays, write_arrays
-from equipoise.games.files._flows import flows_of_table, read_flows, write_flows
+from equipoise.games.files._flows import (
+    flows_of_table,
+    read_flows,
+    read_links,
+    read_tolls,
+    write_flows,
+)
 from equipoise.games.files._policies import read_policy, write_policy
 from equipoise.games.files._text import (
     format_csv,
@@ -30,8 +36,10 @@ __all__ = [
     "flows_of_table",
     "read",
     "read_flows",
+    "read_links",
     "read_policy",
     "read_tntp",
+    "read_tolls",
     "write",
     "write_flows",
     "write_policy",

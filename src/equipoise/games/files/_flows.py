@@ -1,9 +1,11 @@
-"""Link flows in tables and files, in our format and those of other tools."""
+"""Link flows, tolls and lists of links in tables and files, in our format and others."""
 
 import csv
 import os
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,18 @@ from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_text
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._network import NetworkGame
-from equipoise.games._network_tables import HEADS, LINK_NAMES, TAILS, node_names, table_columns
+from equipoise.games._network_tables import (
+    HEADS,
+    LINK_COLUMNS,
+    LINK_NAMES,
+    TAILS,
+    node_names,
+    table_columns,
+)
 from equipoise.games.files._tntp import number_in
 
 _ENDS = {"tails": TAILS, "heads": HEADS, "links": LINK_NAMES}
+_TOLLS = {"tolls": LINK_COLUMNS["tolls"]}
 _VOLUMES = ("flow", "volume", "flows", "volumes", "v", "pce_tot", "pce_ab")
 
 
@@ -50,24 +60,38 @@ def flows_of_table(
     >>> eq.games.flows_of_table(game, counts, flow="edge_entered", links=roads).flows.tolist()
     [4.0, 2.0, 4.0, 2.0]
     """
-    found = _flow_columns(game, table, flow, links)
+    found = _flow_columns(table, flow, links)
     tails, heads = (_node_numbers(game, found[name]) for name in ("tails", "heads"))
     flows = np.asarray(checks.as_float_array("table", found["flows"]))
     for column in (heads, flows):
         checks.check_shape("table", column, tails.shape, "columns of one length")
-    own, given = game.tails * game.nodes + game.heads, tails * game.nodes + heads
     if "back" in found:
+        own, given = game.tails * game.nodes + game.heads, tails * game.nodes + heads
         back = np.nan_to_num(np.asarray(checks.as_float_array("table", found["back"])))
         checks.check_shape("table", back, tails.shape, "columns of one length")
         turned = heads * game.nodes + tails
         # One-way links have no value in the other direction, which may not exist.
         one = (np.nan_to_num(flows) != 0.0) | np.isin(given, own)
         two = (back != 0.0) | (np.isin(turned, own) & ~np.isin(turned, given))
-        given, flows = np.append(given[one], turned[two]), np.append(flows[one], back[two])
+        flows = np.append(flows[one], back[two])
         ends = (np.asarray(found["tails"]), np.asarray(found["heads"]))
         found["tails"] = np.append(ends[0][one], ends[1][two])
         found["heads"] = np.append(ends[1][one], ends[0][two])
-    # Parallel links are matched with rows in order.
+    rows = _links_of_rows(game, found)
+    result = np.zeros(game.links)
+    result[rows] = flows
+    if missing := game.links - len(rows):
+        link = int(np.argmin(np.isin(np.arange(game.links), rows)))
+        told = f"{missing} of {game.links} links are not in the table and carry no flow, such as "
+        warnings.warn(told + f"the one {_where(game, link)}", stacklevel=3)
+    return FlowPolicy(result)
+
+
+def _links_of_rows(game: NetworkGame, found: dict[str, Any]) -> np.ndarray:
+    """(rows,): the link in each row of a table; parallel links are matched with rows in order."""
+    tails, heads = (_node_numbers(game, found[name]) for name in ("tails", "heads"))
+    own, given = game.tails * game.nodes + game.heads, tails * game.nodes + heads
+    given = np.where((tails < 0) | (heads < 0), -1, given)
     order, theirs = np.argsort(own, kind="stable"), np.argsort(given, kind="stable")
     first = np.searchsorted(given[theirs], given[theirs])
     place = np.searchsorted(own[order], given[theirs]) + np.arange(len(given)) - first
@@ -78,14 +102,25 @@ def flows_of_table(
         more = " too many" if given[k] in own else ""
         where = f"from {found['tails'][k]} to {found['heads'][k]}"
         raise InputError("table", "the links of the game", f"one{more} {where}")
-    result, there = np.zeros(len(own)), np.zeros(len(own), bool)
-    result[order[place]], there[order[place]] = flows[theirs], True
-    if not there.all():
-        _tell_missing(game, own, there)
-    return FlowPolicy(result)
+    rows = np.empty(len(given), np.int64)
+    rows[theirs] = order[place]
+    there = np.zeros(len(own), bool)
+    there[rows] = True
+    partly = ~there & np.isin(own, given)
+    if partly.any():
+        link = int(np.argmax(partly))
+        count = int((own == own[link]).sum())
+        expected = f"a row for each of the {count} links {_where(game, link)}"
+        raise InputError("table", expected, "fewer")
+    return rows
 
 
-def _flow_columns(game: NetworkGame, table: Any, flow: str | None, links: Any) -> dict[str, Any]:
+def _where(game: NetworkGame, link: int) -> str:
+    tail, head = int(game.tails[link]), int(game.heads[link])
+    return f"from {game.labels.state(tail)} to {game.labels.state(head)}"
+
+
+def _flow_columns(table: Any, flow: str | None, links: Any) -> dict[str, Any]:
     """Return tails, heads, flows and, if present, reverse flows of a table's rows."""
     names = _VOLUMES if flow is None else (flow.strip().lower(),)
     one, two = "pce" if flow is None else names[0], {}
@@ -96,12 +131,17 @@ def _flow_columns(game: NetworkGame, table: Any, flow: str | None, links: Any) -
     found |= two
     if "flows" not in found:
         table_columns("table", table, known, ("flows",))
+    return _with_ends(found, table, links)
+
+
+def _with_ends(found: dict[str, Any], table: Any, links: Any) -> dict[str, Any]:
+    """Add the end nodes of named links, which the table `links` has, to the columns found."""
     if "tails" in found and "heads" in found:
         return found
     if "links" not in found:
         table_columns("table", table, _ENDS, ("tails", "heads"))
     if links is None:
-        hint = "pass a second table with the ends of each link: games.read_flows(..., links=...)"
+        hint = "give a second table with the ends of each link: links=, or --ends"
         raise InputError("table", "columns tail and head", "only names of links", hint)
     named = table_columns("links", links, _ENDS, ("links", "tails", "heads"))
     place = {name: k for k, name in enumerate(node_names(named["links"]))}
@@ -131,19 +171,6 @@ def _node_numbers(game: NetworkGame, column: Any) -> np.ndarray:
     return np.where(here, numbers, -1).astype(np.int64)
 
 
-def _tell_missing(game: NetworkGame, own: np.ndarray, there: np.ndarray) -> None:
-    """Warn about links without a row; refuse if parallel links have rows."""
-    link = int(np.argmin(there))
-    tail, head = int(game.tails[link]), int(game.heads[link])
-    where = f"from {game.labels.state(tail)} to {game.labels.state(head)}"
-    if there[own == own[link]].any():
-        count = int((own == own[link]).sum())
-        raise InputError("table", f"a row for each of the {count} links {where}", "fewer")
-    missing = int((~there).sum())
-    told = f"{missing} of {len(own)} links are not in the table and carry no flow, such as the one "
-    warnings.warn(told + where, stacklevel=4)
-
-
 def read_flows(
     path: str | os.PathLike[str],
     game: NetworkGame,
@@ -167,25 +194,91 @@ def read_flows(
     ...     eq.games.read_flows(path, game).flows.round(9).tolist()
     [4.0, 2.0, 2.0, 4.0, 2.0]
     """
-    path = Path(path)
-    known = {name for some in _ENDS.values() for name in some}
     one = "pce" if flow is None else flow.strip().lower()
     volumes = {f"{one}_ab", f"{one}_ba", *(_VOLUMES if flow is None else (one,))}
-    table = _columns(path, known | volumes)
-    for name in volumes & set(table):
-        table[name] = [number_in(path, i, word or "nan") for i, word in table[name]]
-    for name in set(table) - volumes:
-        table[name] = [word for _, word in table[name]]
-    roads = None
-    if links is not None:
-        roads = {
-            name: [word for _, word in column]
-            for name, column in _columns(Path(links), known).items()
-        }
-    try:
+    table, roads = _read_tables(Path(path), volumes, links)
+    with _about(path, "flows", links):
         return flows_of_table(game, table, flow=flow, links=roads)
+
+
+def read_tolls(
+    path: str | os.PathLike[str],
+    game: NetworkGame,
+    *,
+    links: str | os.PathLike[str] | None = None,
+) -> np.ndarray:
+    """Read the toll of each link from a TNTP or CSV file; links without a row have no toll.
+
+    A header names the columns from, to and toll (or link and toll; `links` is then a file with
+    the end nodes of each link, as in `read_flows`). `Design.write` writes such files.
+
+    **Example**
+
+    >>> import tempfile, pathlib, equipoise as eq
+    >>> game = eq.games.load("braess-network")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "tolls.csv")
+    ...     _ = path.write_text("from,to,toll\\n1,2,9.5\\n")
+    ...     eq.games.read_tolls(path, game).tolist()
+    [0.0, 0.0, 0.0, 0.0, 9.5]
+    """
+    table, roads = _read_tables(Path(path), set(LINK_COLUMNS["tolls"]), links)
+    tolls = np.zeros(game.links)
+    with _about(path, "tolls", links):
+        found = table_columns("table", table, _ENDS | _TOLLS, ("tolls",))
+        tolls[_links_of_rows(game, _with_ends(found, table, roads))] = found["tolls"]
+    return tolls
+
+
+def read_links(
+    path: str | os.PathLike[str],
+    game: NetworkGame,
+    *,
+    links: str | os.PathLike[str] | None = None,
+) -> np.ndarray:
+    """Read a list of links from a TNTP or CSV file, and return their numbers in the game.
+
+    A header names the columns from and to (or link; `links` is then a file with the end nodes of
+    each link, as in `read_flows`). Other columns are ignored.
+
+    **Example**
+
+    >>> import tempfile, pathlib, equipoise as eq
+    >>> game = eq.games.load("braess-network")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "bridges.csv")
+    ...     _ = path.write_text("from,to\\n1,2\\n0,1\\n")
+    ...     eq.games.read_links(path, game).tolist()
+    [4, 0]
+    """
+    table, roads = _read_tables(Path(path), set(), links)
+    with _about(path, "links", links):
+        found = table_columns("table", table, _ENDS, ())
+        return _links_of_rows(game, _with_ends(found, table, roads))
+
+
+def _read_tables(path: Path, numbers: set[str], links: Any) -> tuple[dict[str, Any], Any]:
+    """Return the columns of a file, with `numbers` as floats, and those of the file `links`."""
+    ends = {name for some in _ENDS.values() for name in some}
+    table: dict[str, Any] = {
+        name: [number_in(path, i, word or "nan") if name in numbers else word for i, word in column]
+        for name, column in _columns(path, ends | numbers).items()
+    }
+    if links is None:
+        return table, None
+    roads = _columns(Path(links), ends).items()
+    return table, {name: [word for _, word in column] for name, column in roads}
+
+
+@contextmanager
+def _about(path: Any, what: str, links: Any) -> Iterator[None]:
+    """Name the file in errors about its table, or the file `links` in errors about that one."""
+    try:
+        yield
     except InputError as error:
-        raise ValueError(f"{path}: {error.about('flows')}") from error
+        if error.argument == "links":
+            path, what = links, "links"
+        raise ValueError(f"{path}: {error.about(what)}") from error
 
 
 def _columns(path: Path, known: set[str]) -> dict[str, Any]:
@@ -194,14 +287,14 @@ def _columns(path: Path, known: set[str]) -> dict[str, Any]:
     lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     lines = [(i, line) for i, line in lines if line.strip()[0] not in "~<"]
     if not lines:
-        raise ValueError(f"{path}: expected flows, found nothing")
+        raise ValueError(f"{path}: expected a table of links, found nothing")
     first = lines[0][1]
     marks = [c for c in ",;" if c in first.strip(" ;\t")][:1] or ["\t"] * ("\t" in first) + [""]
     names = ["from", "to", "volume", "cost"]
     try:
         for mark in marks:
             header = [word.lower() for word in _cells(first, mark)]
-            if len(known & set(header)) > 1:
+            if len(known & set(header)) > 1 or set(LINK_NAMES) & set(header):
                 names, lines = header, lines[1:]
                 break
         else:
@@ -210,7 +303,7 @@ def _columns(path: Path, known: set[str]) -> dict[str, Any]:
     except csv.Error as error:
         raise ValueError(f"{path}: expected columns separated by commas, found {error}") from error
     if not rows:
-        raise ValueError(f"{path}: expected flows, found a header only")
+        raise ValueError(f"{path}: expected a table of links, found a header only")
     width = max((k + 1 for k, name in enumerate(names) if name in known), default=3)
     for (i, row), (_, line) in zip(rows, lines, strict=True):
         if len(row) < width:
