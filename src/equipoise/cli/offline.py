@@ -133,14 +133,14 @@ class Offline:
     learned". In the last two cases there is no policy.csv. The run folder then contains
     own-play.csv, which says how often each agent played each action and is not advice.
 
-    For continuous actions, --critic chooses a network, or "linear" for polynomials. After Ctrl-C,
+    For continuous actions, give --continuous, or --critic with the name of a critic. After Ctrl-C,
     run the same command again to resume. `equipoise demo` writes a log to try.
 
     Examples:
       equipoise offline runs/demo/log/log.npz
       equipoise offline sales.csv --agent seller --time week --action price --reward profit
       equipoise offline bids.parquet --rank 2 --neighbours screen --run runs/bids
-      equipoise offline continuous.npz --critic 2-IR-64
+      equipoise offline continuous.npz --critic kernel
       equipoise offline 'logs/*.parquet' --on ray
     """
 
@@ -162,11 +162,11 @@ class Offline:
     strength: float | None = None
     #: Step size of an iteration. Default: set from the spread of rewards.
     step: float | None = None
-    #: Treat actions as continuous and use this critic: linear, or an architecture of the paper,
-    #: such as 1-IR-128, 2-IR-64 or joint-2x512. Default: actions are discrete, without a critic.
+    #: Treat actions as continuous and use this critic: kernel (Gaussian processes, the default for
+    #: continuous actions and the only one with a bound), linear, or a network of the paper, such as
+    #: 1-IR-128, 2-IR-64 or joint-2x512.
     critic: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    #: Number of iterations. Default: 300; 200 for games with states; 3000 for continuous
-    #: actions.
+    #: Number of iterations. Default: 300; 200 for games with states; 3000 for networks.
     iterations: int | None = None
     #: Confidence level of the two-sided interval for the largest gain, between 0 and 1. Its upper
     #: end is the one-sided bound: level 0.9 gives a 95% bound.

@@ -104,7 +104,8 @@ def learn(
             or `deep.Critic`. Only "kernel" gives a bound. Logs with local states need networks,
             and their default is "2-IR-64". If a critic is given, a path is read as a log of
             continuous actions.
-        iterations: Number of iterations of `solve`; for continuous actions, number of actor steps.
+        iterations: Number of iterations of `solve`; for networks and polynomials, number of actor
+            steps.
         step: Step size of an iteration, as in `solve`.
         strength: Weight of the penalty for leaving the log's play, as in `solve`.
         level: Confidence level of the interval of the largest gain.
@@ -212,6 +213,8 @@ def _check(log: Log, options: dict[str, Any]) -> None:
             if options[name] != value:
                 raise InputError(name, f"{value} for continuous actions", options[name])
         options["critic"] = critic_of(options["critic"], log)
+        if options["critic"] is None and options["iterations"] is not None:
+            raise InputError("iterations", "none without actors", options["iterations"])
         return
     if options["critic"] is not None:
         raise InputError("critic", "none for discrete actions", options["critic"])
