@@ -36,7 +36,7 @@ def test_an_unknown_verb_is_a_line_of_json(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["solve", "oneill", "--nonsense", "--json"], "Unrecognized options: --nonsense"),
+        (["solve", "oneill", "--nonsense", "--json"], "equipoise solve, found '--nonsense'"),
         (["play", "--rounds", "few", "--json"], "--rounds: expected a whole number, found 'few'"),
         (["solve", "--json"], "GAME"),
     ],

@@ -106,11 +106,11 @@ def test_help_is_wrapped_and_every_option_has_a_sentence(verb, columns, capsys, 
 WRONG_USAGE = {
     "solve": "GAME",
     "certify oneill": "POLICY",
-    "solve a b c": "Unrecognized options: c",
-    "demo now": "Unrecognized options: now",
-    "solve a --nonsense": "Unrecognized options: --nonsense",
-    "solve a --toleranse 1": "--tolerance",
-    "solve a --tolerance few": "Error parsing --tolerance",
+    "solve a b c": "equipoise solve: expected GAME TRIPS and options, found 'c' as well",
+    "demo now": "equipoise demo: expected options only, found 'now' as well",
+    "solve a --nonsense": "OPTION: expected an option of equipoise solve, found '--nonsense'",
+    "solve a -t": "OPTION: expected an option of equipoise solve, found '-t'",
+    "solve a --tolerance few": "Error parsing --tolerance: expected FLOAT, found 'few'; For full",
     "solve a --tolerance": "Missing value for argument '--tolerance'",
     "play --rounds 1.5": "Error parsing --rounds: expected a whole number, found '1.5'",
     "play --seed x": "Error parsing --seed: expected a whole number, found 'x'",
@@ -129,6 +129,24 @@ def test_wrong_usage_of_a_verb_is_explained_by_the_parser(line, capsys):
     assert out == ""
     assert WRONG_USAGE[line] in err
     assert f"equipoise {line.split()[0]} --help" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    {
+        "solve game.nfg --tollerance 1e-3": "did you mean --tolerance?",
+        "solve game.nfg --toleranse=1e-3 --tolerance x": "did you mean --tolerance?",
+        "solve --time_limmit 3": "did you mean --time-limit?",
+        "solve game.nfg --no-josn": "did you mean --no-json?",
+    }.items(),
+)
+def test_an_unknown_option_gets_one_line_that_suggests_the_nearest(line, hint, capsys):
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    given = next(w for w in line.split() if w.startswith("--")).partition("=")[0]
+    expected = f"OPTION: expected an option of equipoise solve, found {given!r}; {hint}"
+    assert err == f"equipoise: error: {expected}\n"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"], ["games"]])

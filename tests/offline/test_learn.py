@@ -290,11 +290,11 @@ def test_an_interrupted_critic_goes_on(points, tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         return fit(*args, **options)
 
-    monkeypatch.setattr(module.deep, "fit", interrupted)
+    monkeypatch.setattr(eq.offline.deep, "fit", interrupted)
     given = {"critic": "linear", "iterations": 50, "run": tmp_path}
     stopped = eq.offline.learn(points, **given)
     assert stopped.status.name is Outcome.INTERRUPTED
-    monkeypatch.setattr(module.deep, "fit", fit)
+    monkeypatch.setattr(eq.offline.deep, "fit", fit)
     assert eq.offline.learn(points, **given).stats["steps"] == 50
 
 

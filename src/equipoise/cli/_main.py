@@ -158,13 +158,18 @@ def _parse(words: list[str], as_json: bool) -> Any:
 
 
 def _unboxed(text: str) -> str:
-    """Turn a boxed message of the parser into one line.
+    """Turn a boxed message of the parser into one line, without the help that it repeats.
 
     >>> _unboxed("╭─ Error ─╮\\n│ Missing: GAME │\\n│ ─────── │\\n│ Try\\n│ --help │\\n╰────╯")
     'Missing: GAME; Try --help'
     """
     lines = [line.strip(" │") for line in text.splitlines() if line[:1] not in ("╭", "╰")]
-    return re.sub(r"\s*─[─\s]*", "; ", " ".join(lines) or text).strip("; ")
+    parts = re.split(r" ?[─-]{5,} ?", " ".join(" ".join(lines).split()))
+    if "╭" not in text:  # a terminal without Unicode: the first part is the title
+        parts = parts[1:] or parts
+    told = "; ".join(part for part in parts if not part.startswith("Argument helptext:"))
+    wrong = r"no type matching (?:\{None\}\|)?(\S+) could .* from \['(.*?)'\]\. Got errors: [^;]*"
+    return re.sub(wrong, r"expected \1, found '\2'", told)
 
 
 def _versions() -> str:

@@ -4,13 +4,13 @@ tyro parses the words and explains errors in them. A config file holds one key f
 without its dashes. Its values replace the defaults, and flags on the command line override them.
 """
 
+import re
 import sys
 import typing
 from collections.abc import Iterator
 from contextlib import redirect_stderr, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from functools import partial
 from importlib import import_module
 from io import StringIO
 from itertools import pairwise
@@ -185,30 +185,58 @@ def parse(verb: str, words: list[str]) -> Any:
     if {"-h", "--help"} & set(_flags(words)):
         sys.stdout.write(format_help(verb, kind, list(options(kind)), default))
         return None
-    read = partial(
-        tyro.cli,
-        kind,
-        prog=f"equipoise {verb}",
-        args=words,
-        default=default,
-        registry=_REGISTRY,
-    )
+    explained = StringIO()
     try:
-        with redirect_stderr(StringIO()):
-            command = read()
+        with redirect_stderr(explained):
+            command, surplus = tyro.cli(
+                kind,
+                prog=f"equipoise {verb}",
+                args=words,
+                default=default,
+                registry=_REGISTRY,
+                return_unknown_args=True,
+            )
     except SystemExit as end:
         error: BaseException | None = end
         while error is not None and not isinstance(error, InputError):
             error = error.__context__
         if error is not None:  # the library refused a value: `main` names the flag
             raise error from None
-        if not end.code:
-            raise
-        command = read()  # tyro prints the error, in colour if the terminal supports it
+        _check_options(verb, kind, words)
+        sys.stderr.write(explained.getvalue())
+        raise
+    if surplus:
+        _check_options(verb, kind, words)
+        taken = " ".join(option.flag for option in options(kind) if option.positional)
+        expected = f"{taken} and options" if taken else "options only"
+        found, more = f"{surplus[0]!r} as well", f"see equipoise {verb} --help"
+        raise InputError(f"equipoise {verb}", expected, found, more)
     if not hasattr(command, "common") or not command.common.print_config:
         return command
     sys.stdout.write(f"# equipoise {verb} --config FILE\n{write_config(command)}")
     return None
+
+
+def _check_options(verb: str, kind: type, words: list[str]) -> None:
+    """Refuse an unknown option, and suggest the closest one.
+
+    >>> from equipoise.cli.solve import Solve
+    >>> _check_options("solve", Solve, ["oneill", "--tollerance", "1e-3"])
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: OPTION: expected an option of equipoise solve, found
+    '--tollerance'; did you mean --tolerance?
+    """
+    found = [option for option in options(kind) if not option.positional]
+    known = ["-h", "--help", *(option.flag for option in found)]
+    negated = [f"--no-{option.key}" for option in found if option.hint is bool]
+    for word in _flags(words):
+        given = word.partition("=")[0]
+        name = given.replace("_", "-")
+        if re.match("--?[a-zA-Z]", name) and name not in known + negated:
+            close = get_close_matches(name, negated if name.startswith("--no-") else known, n=1)
+            more = f"did you mean {close[0]}?" if close else f"see equipoise {verb} --help"
+            raise InputError("OPTION", f"an option of equipoise {verb}", repr(given), more)
 
 
 def _given(flag: str, words: list[str]) -> str | None:

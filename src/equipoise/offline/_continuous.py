@@ -46,8 +46,9 @@ SETTLED = 0.05
 _CANDIDATES = 6
 #: A larger rank must reduce the held-out error by this fraction.
 _BETTER = 0.02
-#: Smallest mean fraction of the variance of rewards that counts as learned.
-_EXPLAINED = 0.01
+#: Critics must predict the held-out rewards of an agent better than a constant, by this many
+#: standard errors.
+_SURE = 4.0
 #: Rewards drift if the first half of the rows predicts a typical row of the second half with this
 #: multiple of the squared error of other held-out rows, in units of what is expected.
 _DRIFT = 1.5
@@ -115,7 +116,7 @@ def _by_kernels(
     tolerance = SETTLED * float(np.std(log.rewards, 0).max())
     own = own_points(log)
     points = [own.points, *settle(critics, log, own.points[None], tolerance / 10)[:_CANDIDATES]]
-    draws, drift = gain_draws(critics, log, np.stack(points), key)
+    draws, better, drift = gain_draws(critics, log, np.stack(points), key)
     if drift.max() > _DRIFT:
         refusals.append(
             "rewards drift: the first half of the rows predicts the second half worse than it "
@@ -141,7 +142,7 @@ def _by_kernels(
     promise = (
         f"nobody gains more than {bound:.3g} by deviating, with {(1 + level) / 2:.0%} confidence"
     )
-    if explained.mean() <= _EXPLAINED and not options["force"]:
+    if better.max() < _SURE and not misfit and not options["force"]:
         message = "the critics predict held-out rewards no better than a constant"
         status = status_as(Outcome.NOTHING_LEARNED, sentences(message, NOT_ADVICE))
     elif not refusal:

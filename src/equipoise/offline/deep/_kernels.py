@@ -44,21 +44,22 @@ DRAWS, MOST_CONTEXTS = 2000, 100
 class Shape(eqx.Module):
     """Hyperparameters of one agent's similarity: logarithms, except for the context.
 
-    Variances are in units of the variance of the agent's rewards.
+    Variances are in units of the variance of the agent's rewards. Arrays are those of NumPy or JAX,
+    and those of several agents have leading axes.
     """
 
     #: Distances over which rewards vary, in the own action and in the others' actions.
-    own_length: Float[Array, "*axes"]
-    other_length: Float[Array, "*axes"]
+    own_length: Any
+    other_length: Any
     #: Logit of the correlation of rewards in different contexts.
-    context: Float[Array, "*axes"]
-    #: Variance of the terms with the own agent and d = 0, 1, ... others.
-    with_own: Float[Array, "*axes rank"]
-    #: Variance of the terms with d = 0, 1, ... others and without the own agent.
-    without: Float[Array, "*axes rank"]
-    #: Relevance of each other agent: a term has the product of its agents' relevances as a factor.
-    relevance: Float[Array, "*axes others"]
-    noise: Float[Array, "*axes"]
+    context: Any
+    #: (rank,): variance of the terms with the own agent and d = 0, 1, ... others.
+    with_own: Any
+    #: (rank,): variance of the terms with d = 0, 1, ... others and without the own agent.
+    without: Any
+    #: (others,): relevance of each other agent. A term has the product of its agents' as a factor.
+    relevance: Any
+    noise: Any
 
 
 class Kernels(RewardModel):
@@ -150,15 +151,16 @@ def fit_kernels(
         found = Posterior(shape, rank == "joint", *standardised(logs[trial], agent))
         order = own_first(agent, sizes.agents)
         actions, contexts = found.centres
-        centres = (actions[:, np.argsort(order)], contexts, found.coefficients)
-        models.append(Kernels(shape, order, *centres, rank == "joint"))
+        parts = (shape, order, actions[:, np.argsort(order)], contexts, found.coefficients)
+        models.append(parts)
         errors.append(float((found.residuals**2).mean()))
     axes = (len(logs), sizes.agents)
     with single_precision():
-        stacked = jax.tree.map(
+        stacked: Any = jax.tree.map(
             lambda *x: jnp.asarray(np.stack(x).reshape(*axes, *np.shape(x[0]))), *models
         )
-    return stacked, np.array(errors).reshape(axes), not reached.stopped
+        found = Kernels(*stacked, rank == "joint")
+    return found, np.array(errors).reshape(axes), not reached.stopped
 
 
 def own_first(agent: int, agents: int) -> np.ndarray:
@@ -318,30 +320,34 @@ class Posterior:
 
 def gain_draws(
     critics: Any, log: Log, points: np.ndarray, key: Any
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws of every agent's largest gain from the posterior distribution of rewards.
 
     `points` are (points, contexts, agents). The draws are (points, agents, draws), in the unit of
     rewards, for deviations within the range that the log shows. They are infinite if there are more
-    than `MOST_CONTEXTS` contexts. Also returns (agents,) the typical squared error of the rows of
-    the second half, predicted from the first half, relative to that of other held-out rows, both in
-    units of what is expected.
+    than `MOST_CONTEXTS` contexts.
+
+    Also returns two arrays (agents,): by how many standard errors held-out rows are predicted
+    better than by a constant; and the typical squared error of the rows of the second half,
+    predicted from the first half, relative to that of other held-out rows, both in units of what is
+    expected.
     """
     contexts = log.contexts_count
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     found = np.full((len(points), log.agents, DRAWS), np.inf)
-    drift = np.ones(log.agents)
+    better, drift = np.zeros(log.agents), np.ones(log.agents)
     low, high = shown(log)
     grid = max(9, min(65, 256 // contexts))
     half = log.samples // 2
     for agent in range(log.agents):
         shape = jax.tree.map(lambda x, i=agent: np.asarray(x[0, i]), critics.models.shape)
         rows, rewards = standardised(log, agent)
-        posterior = Posterior(shape, critics.models.joint, rows, rewards)
-        first = Posterior(
-            shape, critics.models.joint, tuple(x[:half] for x in rows), rewards[:half]
-        )
-        second = first.surprises(tuple(x[half:] for x in rows), rewards[half:])
+        given = (shape, critics.models.joint)
+        posterior = Posterior(*given, rows, rewards)
+        less = rewards**2 - posterior.residuals**2
+        better[agent] = less.mean() * log.samples**0.5 / max(float(less.std()), 1e-300)
+        first = Posterior(*given, (rows[0][:half], rows[1][:half]), rewards[:half])
+        second = first.surprises((rows[0][half:], rows[1][half:]), rewards[half:])
         drift[agent] = np.median(second) / max(float(np.median(posterior.surprise)), 1e-300)
         if contexts > MOST_CONTEXTS:
             continue
@@ -360,4 +366,4 @@ def gain_draws(
             drawn = mean + doubt * normal @ root.T
             largest = np.maximum(drawn.reshape(DRAWS, contexts, grid).max(2), 0.0)
             found[k, agent] = largest.mean(1) * critics.scale[0, agent]
-    return found, drift
+    return found, better, drift
