@@ -338,7 +338,7 @@ def blocks():
         who = " and ".join(np.array(["north", "south"])[doors])
         for i in np.flatnonzero(doors.repeat(2)):
             profit = 2.0 * price[i] - price[i ^ 1] + rng.normal(0, 0.2)
-            line = (day, "Ada Bo Cy Di".split()[i], ("low", "high")[price[i]], profit, who)
+            line = (day, ["Ada", "Bo", "Cy", "Di"][i], ("low", "high")[price[i]], profit, who)
             for column, value in zip(columns.values(), line, strict=True):
                 column.append(value)
     return {name: np.array(values) for name, values in columns.items()}
