@@ -84,7 +84,7 @@ def test_a_long_table_of_words_becomes_advice_in_words(tmp_path, capsys):
     assert main(["offline", *words, "--iterations", "50", "--run", str(run)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Ann" in out
-    assert "1 of 1,200 actions are missing and masked; columns left alone: season, note" in out
+    assert "absent; unused columns: season, note" in out
     table = (run / "policy.csv").read_text()
     assert "Bob,0,0,present,low," in table
     assert "absent" not in table

@@ -176,11 +176,13 @@ class Discrete:
             )
         if model.samples_per_parameter < TOO_LITTLE:
             more = log.samples * (TOO_LITTLE / model.samples_per_parameter - 1.0)
+            # The tables of an aggregate grow with the rows.
+            some = "" if structure.chosen in KINDS else f"about {max(math.ceil(more), 1):,} "
             fewer = "leave out a context, or merge" if log.contexts_count > 1 else "or merge"
             reasons.append(
                 f"there are too few rows for this reward model ({name_of(structure.chosen)}): "
                 f"{model.samples_per_parameter:.3g} per parameter, and {TOO_LITTLE} are needed; "
-                f"collect about {max(math.ceil(more), 1):,} more rows, {fewer} actions or agents"
+                f"collect {some}more rows, {fewer} actions or agents"
             )
         reasons.append(structure.refusal)
         if selection.doubt and self.fixed is None:
@@ -440,7 +442,8 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
     skipped = [f"deviations that depend on {' or '.join(log.numeric_contexts)}"]
     skipped = skipped if log.numeric_contexts else []
     if rare := len(found.unknown) + len(found.hidden):
-        skipped.append(f"{rare} deviations that the log shows too rarely to judge")
+        number = f"{rare} deviation{'s' if rare > 1 else ''}"
+        skipped.append(f"{number} that the log shows too rarely to judge")
     told = f". Not counted: {', and '.join(skipped)}" if skipped else ""
     return (
         f"with {least:.0%} confidence, no agent gains {amount} by deviating from the advice. "

@@ -139,7 +139,8 @@ def learn(
     `stats` contains plain values only: numbers, strings, lists, dictionaries and arrays.
 
     - For every log: `agents`, `samples`, `contexts`, `actions` (per agent; empty for continuous
-      actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with the
+      actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `never_present` (contexts
+      and agents that never occur together), `gap` (a dictionary with the
       largest gain in the fitted model, also called `gap`, and a description, `text`) and `own_gap`
       (largest gain of the log's own play in the fitted model).
     - For discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`

@@ -285,7 +285,7 @@ class Log:
         >>> log.labels.players, log.labels.actions, log.states.tolist()
         (('Ada', 'Bo'), (('high', 'low'),), [[0, 0], [1, 0]])
         >>> log.notes[2]
-        '1 of 4 actions are missing and masked; columns left alone: none'
+        'missing actions or rewards: 1 of 4, where the agent counts as absent; unused columns: none'
         """
         table = {name: options.pop(name) for name in _frames.OPTIONS if name in options}
         path = Path(source) if isinstance(source, str | os.PathLike) else None

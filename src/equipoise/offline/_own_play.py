@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.certificates import TableCertificate
 from equipoise.core import Outcome, Solution, Status
 from equipoise.games import ContinuousPolicy, Mixture
-from equipoise.offline._coverage import behaviour_of, count_actions
+from equipoise.offline._coverage import behaviour_of, count_actions, never_present
 from equipoise.offline._log import Log
 
 #: End of a message about a log from which nothing was learned.
@@ -38,6 +38,7 @@ def facts_of(log: Log) -> dict[str, Any]:
         "labels": log.labels.to_plain(),
         **({} if log.action_range is None else {"action_range": list(log.action_range)}),
         "notes": list(log.notes),
+        "never_present": np.argwhere(never_present(log)).tolist(),
         "warnings": [],
     }
 

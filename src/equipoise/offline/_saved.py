@@ -9,6 +9,7 @@ import numpy as np
 from equipoise.core import Outcome, Solution
 from equipoise.core.files import write_text
 from equipoise.games import ContinuousPolicy, Mixture, write_policy
+from equipoise.offline._coverage import never_present
 from equipoise.offline._log import Log
 
 #: Names of the files, without their suffix. Own play has its own name, so that neither a program
@@ -44,7 +45,7 @@ def _write_table(path: Path, log: Log, policy: Mixture, head: str) -> None:
     """Write a table of (context, step, state, action); with a row per draw if it has several."""
     labels, one = log.labels, len(policy) == 1
     shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
-    text = io.StringIO()
+    absent, text = never_present(log), io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     first = () if one else ("draw", "weight")
     rows.writerow((*first, "agent", "context", "step", "state", "action", head))
@@ -54,6 +55,8 @@ def _write_table(path: Path, log: Log, policy: Mixture, head: str) -> None:
         drawn = () if one else (draw, round(float(weight), 6))
         for i in range(log.agents):
             for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
+                if absent[c, i]:
+                    continue  # there is no choice to make
                 for a in range(log.actions_per_agent[i]):
                     place = (labels.player(i), labels.context(c), h, labels.state(s))
                     chance = round(float(shown[c, h, i, s, a]), 6)

@@ -389,7 +389,7 @@ def _advice(record: Record, solution: Any) -> Table:
     contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
     # An upper bound of zero exceeds it by a rounding error.
     rounding = 1e-9 * float(np.abs(stats["earned"]).max())
-    rows = []
+    rows, absent = [], [list(map(int, pair)) for pair in stats.get("never_present", ())]
     for i, name in enumerate(names):
         actions = labels_of(record, "actions", i)
         actions = [str(a) for a in range(play.shape[-1])] if actions is None else actions
@@ -398,6 +398,7 @@ def _advice(record: Record, solution: Any) -> Table:
             context = str(c) if contexts is None else contexts[c]
             place = (name, context) if len(play) > 1 else (name,)
             words = play_in_words(own, actions, ".0%", 0.005)
+            words = "never present" if [c, i] in absent else words
             rows.append((*place, words, *(numbers if c == 0 else ("", "", ""))))
     first = ("agent", "context") if len(play) > 1 else ("agent",)
     what = "play" if len(policies) == 1 else "plays on average (one draw for all agents)"
