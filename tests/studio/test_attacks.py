@@ -209,3 +209,12 @@ def test_two_studios_have_two_ports():
         assert {first[0], second[0]} == {"127.0.0.1"}
         with pytest.raises(ValueError, match="port: expected a free port"):
             _listen(first[1])
+
+
+def test_a_report_that_cannot_be_shown_is_a_page(studio):
+    status, headers, text = ask(studio, path="/report?run=%3Cb%3Enothing%3C/b%3E", Origin=None)
+    assert status == 400
+    assert headers["Content-Type"].startswith("text/html")
+    assert "This report cannot be shown" in text
+    assert "&lt;b&gt;nothing" in text
+    assert "<b>" not in text

@@ -23,6 +23,7 @@ import time
 import traceback
 import webbrowser
 from collections.abc import Awaitable, Callable
+from html import escape
 from importlib import import_module, resources
 from pathlib import PurePosixPath
 from typing import Any
@@ -55,6 +56,26 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_FAILED = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>No report · equipoise studio</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/static/style.css">
+<link rel="stylesheet" href="/static/studio.css">
+</head>
+<body>
+<main>
+<h1>This report cannot be shown</h1>
+<p class="error" role="alert">{told}</p>
+<p><a href="/#runs">Go to the runs of this studio</a></p>
+</main>
+</body>
+</html>
+"""
 _CLOSED = (
     "This is the equipoise studio. Open it with the link that `equipoise studio` printed: the link "
     "contains a token that keeps other programs and web pages out."
@@ -188,13 +209,14 @@ class Studio:
         except _TooLong as error:
             return self._text(413, str(error))
         except OSError as error:
-            return self._json({"error": f"{error.filename or 'file'}: {error.strerror}"}, 400)
+            status, told = 400, f"{error.filename or 'file'}: {error.strerror}"
         except (ValueError, NotImplementedError) as error:
-            return self._json({"error": str(error)}, 400)
+            status, told = 400, str(error)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            told = f"internal error: {type(error).__name__}: {error}"
-            return self._json({"error": told}, 500)
+            status, told = 500, f"internal error: {type(error).__name__}: {error}"
+        # A browser shows the answer to a GET; scripts read the answer to a POST.
+        return self._page(told, status) if method == "GET" else self._json({"error": told}, status)
 
     def _enter(self, query: dict[str, list[str]]) -> Any:
         from starlette.responses import RedirectResponse
@@ -218,6 +240,12 @@ class Studio:
         from starlette.responses import Response
 
         return Response(dumps(content, "answer"), status, media_type="application/json")
+
+    def _page(self, told: str, status: int) -> Any:
+        """Return a page that says what went wrong."""
+        from starlette.responses import HTMLResponse
+
+        return HTMLResponse(_FAILED.format(told=escape(told)), status)
 
     def _static(self, name: str) -> Any:
         from starlette.responses import Response
@@ -299,7 +327,7 @@ class Studio:
     async def _websocket(
         self, scope: Any, receive: Any, send: Any, refusal: tuple[int, str] | None
     ) -> None:
-        """Send the changes of jobs until the page is closed, at most ten times a second."""
+        """Send the changes of jobs, at most ten times a second, until the page is closed."""
         from starlette.websockets import WebSocket, WebSocketDisconnect
 
         socket = WebSocket(scope, receive, send)

@@ -1,5 +1,5 @@
 // City: change demand, capacities or tolls of a road network and see the flows; equilibria of crowds.
-import { call, drop, facts, field, fmt, h, jobs, newest, onJob, range, restored, s, say, select, snippet, start, table, trouble, upload } from "/static/ui.js";
+import { call, drop, facts, field, fmt, h, jobs, keep, newest, onJob, range, restored, s, say, select, snippet, start, table, trouble, upload } from "/static/ui.js";
 import { scatter } from "/static/plot.js";
 
 // From empty to over capacity: light blue over yellow to dark red. Lightness differs, too, for colour-blind readers.
@@ -15,10 +15,10 @@ export async function open(root, state, save) {
   // `search` is the starting time of the search for tolls that the page waits for, `found` its result.
   let kept = restored({ kind: "network", game: { name: "grid-city" }, demand: 1, tolls: {}, capacities: {}, link: null, links: 3, search: null, found: null, crowd: "two-roads", parameters: {} },
     state, { link: "a number", search: "a number", found: "an object" });
-  let map = null, last = null, catalogue = null;
+  let map = null, last = null, catalogue = null, demand = null, most = null;
   const searches = new Map();
   const oops = trouble(), answer = h("div"), picture = h("figure", { class: "picture" }), code = snippet();
-  const controls = h("div", { class: "side" }), chosen = h("fieldset", { hidden: true }), more = h("div", { "aria-live": "polite" }), earlier = h("div");
+  const controls = h("div", { class: "side" }), chosen = h("fieldset", { hidden: true }), more = h("div", { "aria-live": "polite" }), earlier = h("div"), list = h("div", { class: "row" });
   const points = scatter({ title: "Equilibria", xlabel: "aggregate", ylabel: "mean welfare" });
   const side = h("div", { class: "side" }, h("h1", {}, "City"),
     field("Model", select([["network", "Road network on a map"], ["crowd", "Crowd and its equilibria"]], kept.kind, (x) => { kept.kind = x; oops.guard(setUp); })),
@@ -34,7 +34,8 @@ export async function open(root, state, save) {
   // Roads.
   async function setUpRoads() {
     let net = null;
-    const demand = range("Demand", { min: 0.2, max: 3, step: 0.02, value: kept.demand, show: (x) => `${fmt(x, 3)} ×`, oninput: (x) => { kept.demand = x; changed(); } });
+    demand = range("Demand", { min: 0.2, max: 3, step: 0.02, value: kept.demand, show: (x) => `${fmt(x, 3)} ×`, oninput: (x) => { kept.demand = x; changed(); } });
+    most = h("input", { type: "number", min: 1, max: 20, value: kept.links, onchange: (e) => { kept.links = +e.target.value; save(kept); } });
     controls.replaceChildren(
       field("Network", select([...catalogue.network.map((one) => [one.name, one.title]), ["", "From files"]], kept.game.name ?? "", (name) => name && change({ name }))),
       drop("Or open two .tntp files: the network and its trips", ".tntp,.npz", (files) => oops.guard(async () => {
@@ -47,7 +48,7 @@ export async function open(root, state, save) {
         }
       }), true),
       demand,
-      h("div", { class: "row" }, field("Most links with a toll", h("input", { type: "number", min: 1, max: 20, value: kept.links, onchange: (e) => { kept.links = +e.target.value; save(kept); } })),
+      h("div", { class: "row" }, field("Most links with a toll", most),
         h("button", { type: "button", class: "main", onclick: bestTolls }, "Find the best tolls")),
       h("div", { class: "row" }, h("button", { type: "button", onclick: () => { kept = { ...kept, tolls: {}, capacities: {}, demand: 1, search: null, found: null }; oops.guard(setUp); } }, "Undo all changes"),
         h("button", { type: "button", onclick: anarchy }, "Compare with the optimum")));
@@ -57,8 +58,9 @@ export async function open(root, state, save) {
     await solve();
   }
 
-  /** Clear the result of the last search, since the map no longer shows it after a change. */
+  /** Clear the result of the last search, since the map no longer shows it after a change, and wait for none. */
   function changed() {
+    kept.search = null;
     if (kept.found) { kept.found = null; more.replaceChildren(); }
     solve();
   }
@@ -140,9 +142,9 @@ export async function open(root, state, save) {
   }
 
   async function bestTolls() {
-    const asked = { ...body(), tolls: null, links: kept.links };
+    const asked = { ...body(), tolls: null, links: kept.links }, before = JSON.stringify(body());
     const job = await oops.guard(async () => { await call("city", "toll_code", asked); return start("city", "tolls", { ...asked, title: "Best tolls" }); });
-    if (!job) return;
+    if (!job || JSON.stringify(body()) !== before) return; // after a change, the result is only listed
     kept.search = job.started; save(kept);
     if (jobs.has(job.id)) listen(jobs.get(job.id)); // it may have ended before the answer arrived
   }
@@ -156,9 +158,10 @@ export async function open(root, state, save) {
   // Searches continue when the page is closed; every page lists their results.
   function listen(job) {
     if (job.room !== "city") return;
-    if (job.state === "done") {
+    if (job.state === "done" && !searches.has(job.started)) {
       searches.set(job.started, h("button", { type: "button", onclick: () => use(job) }, `${job.request.game.name ?? job.request.game.file}, ${job.request.links} link${job.request.links === 1 ? "" : "s"}: total cost ${fmt(job.result.total_cost)}`));
-      earlier.replaceChildren(h("h2", {}, "Tolls found so far"), h("div", { class: "row" }, ...searches.values()));
+      if (!earlier.firstChild) earlier.append(h("h2", {}, "Tolls found so far"), list);
+      keep(list, [...searches.values()]);
     }
     if (job.started !== kept.search || job.state === "running") return;
     if (job.state === "done") use(job);
@@ -166,9 +169,15 @@ export async function open(root, state, save) {
   }
 
   function use({ request, result }) {
-    const { game, demand, capacities, links } = request;
-    kept = { ...kept, kind: "network", game, demand, capacities, links, tolls: result.tolls, search: null, found: result };
-    oops.guard(setUp);
+    const { game, capacities, links } = request;
+    const same = map && kept.kind === "network" && JSON.stringify(game) === JSON.stringify(kept.game);
+    kept = { ...kept, kind: "network", game, demand: request.demand, capacities, links, tolls: result.tolls, search: null, found: result };
+    // The controls of the same network stay, with their focus.
+    oops.guard(same ? async () => {
+      demand.set(kept.demand); most.value = kept.links;
+      if (kept.link !== null) choose(kept.link);
+      await showFound(); await solve();
+    } : setUp);
   }
 
   // Crowds.

@@ -5,10 +5,11 @@ import { lines } from "/static/plot.js";
 export async function open(root, state, save) {
   const kept = restored({ game: { name: "rock-paper-scissors" }, player: "any", seat: "row", seed: 0, moves: [], row: "any", column: "any", rounds: 256 }, state);
   const own = kept.game;
-  const oops = trouble(), board = h("div"), moves = h("div", { class: "moves" }), history = h("div"), code = snippet(), watched = h("div"), watchedCode = snippet("The same in Python and as a command");
+  const oops = trouble(), board = h("div"), moves = h("div", { class: "moves" }), history = h("div", { hidden: true }), code = snippet(), watched = h("div"), count = h("summary"), turns = h("div"), watchedCode = snippet("The same in Python and as a command");
   const curve = lines({ title: "NashConv of its policy", xlabel: "round", ylabel: "NashConv", log: false });
   const other = lines({ title: "NashConv of both policies", xlabel: "round", ylabel: "NashConv" });
   const form = h("div", { class: "side" });
+  history.append(h("details", { class: "more" }, count, turns));
   root.append(h("div", { class: "side" }, h("h1", {}, "Duel"),
     h("p", { class: "note" }, "The player sees only its own actions and rewards. It draws its action before you choose yours."), oops, form),
   h("div", { class: "work" }, h("section", {}, h("h2", {}, "Your move"), moves, board), curve, history,
@@ -27,17 +28,22 @@ export async function open(root, state, save) {
     show(found);
   }
 
+  let offered = ""; // the actions on the buttons
   function show(found) {
-    moves.replaceChildren(...found.yours.map((name, a) => h("button", { type: "button", accessKey: String(a + 1), onclick: () => { kept.moves = [...kept.moves, a]; play(); } }, name)));
-    const last = found.turns.at(-1), count = found.turns.length;
+    if (offered !== JSON.stringify(found.yours)) { // otherwise, the buttons stay for the next click
+      offered = JSON.stringify(found.yours);
+      moves.replaceChildren(...found.yours.map((name, a) => h("button", { type: "button", accessKey: String(a + 1), onclick: () => { kept.moves = [...kept.moves, a]; play(); } }, name)));
+    }
+    const last = found.turns.at(-1), played = found.turns.length;
     const told = last ? `${found.yours[last[0]]} against ${found.theirs[last[1]]}: you get ${fmt(last[2])}.` : "Choose an action.";
     board.replaceChildren(h("p", {}, h("strong", {}, told)),
-      facts([["Rounds", count], ["Your score", found.score], ["Value of the game × rounds", tiny(found.expected)], [`Always ${found.best_action}`, found.best_action_score], ["A best response to its policies", found.best_response]]),
+      facts([["Rounds", played], ["Your score", found.score], ["Value of the game × rounds", tiny(found.expected)], [`Always ${found.best_action}`, found.best_action_score], ["A best response to its policies", found.best_response]]),
       table({ columns: ["its next action", "probability"], rows: found.policy.map((p, a) => [found.theirs[a], p]) }, "Its current policy."));
     const x = found.held[0].map((_, k) => k);
     curve.show(found.held.map((y, k) => ({ name: k ? "mirror descent, given the same moves" : "your opponent", x, y: y.map(tiny) })));
-    curve.hidden = !count; // a single point is not a curve
-    history.replaceChildren(count ? h("details", { class: "more" }, h("summary", {}, `All rounds (${count}), and what the player saw`), table({ columns: ["round", "you", "player", "you get", "player sees"], rows: found.turns.map(([a, b, earned, seen], t) => [t + 1, found.yours[a], found.theirs[b], earned, seen]).reverse() })) : "");
+    curve.hidden = history.hidden = !played; // a single point is not a curve
+    count.textContent = `All rounds (${played}), and what the player saw`;
+    turns.replaceChildren(table({ columns: ["round", "you", "player", "you get", "player sees"], rows: found.turns.map(([a, b, earned, seen], t) => [t + 1, found.yours[a], found.theirs[b], earned, seen]).reverse() }));
     code.show(found);
     if (last) say(told);
   }

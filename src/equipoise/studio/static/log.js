@@ -5,7 +5,7 @@ const ROLES = [["agent", "Agent"], ["time", "Time"], ["action", "Action"], ["rew
 
 export async function open(root, state, save) {
   let kept = restored({ file: null, columns: {}, run: null, agent: 0 }, state, { file: "a string", run: "a string" });
-  let found = null;
+  let found = null, looks = 0, shown = null; // `shown` is the job whose advice is on the page
   const oops = trouble(), about = h("div"), roles = h("div", { class: "row" }), code = snippet();
   const advice = h("div", { class: "work" }), learn = h("button", { type: "button", class: "main", disabled: true, onclick: begin }, "Learn from this log");
   const progress = h("p", { class: "note", "aria-live": "polite" });
@@ -17,6 +17,7 @@ export async function open(root, state, save) {
 
   async function use(next) {
     progress.textContent = "";
+    shown = null;
     kept = { ...kept, run: null, ...next };
     advice.replaceChildren(h("p", { class: "note" }, "The advice appears here after learning."));
     await look();
@@ -26,14 +27,20 @@ export async function open(root, state, save) {
 
   async function look() {
     save(kept);
+    const mine = ++looks;
     if (!kept.file) {
       code.show({ python: 'import equipoise as eq\nadvice = eq.offline.learn(eq.offline.Log.read("log.csv"))\nprint(advice.status, advice.bound)', command: "equipoise offline log.csv" });
       return;
     }
     const seen = await oops.guard(() => call("log", "open", { file: kept.file, columns: kept.columns }));
+    if (mine !== looks) return; // the columns have changed meanwhile
     if (!seen) { about.replaceChildren(); roles.replaceChildren(); learn.disabled = true; return; }
     const options = [["", "(none)"], ...seen.columns.map((name) => [name, name])];
-    roles.replaceChildren(...(seen.columns.length ? ROLES.map(([role, text]) => field(`${text} column`, select(options, kept.columns[role] ?? "", (x) => { set(role, x); }))).concat(field("Bins for numeric actions", h("input", { type: "number", min: 2, max: 100, placeholder: "none", value: kept.columns.bins ?? "", onchange: (e) => set("bins", Math.round(+e.target.value)) }))) : []));
+    const same = roles.firstChild && roles.dataset.columns === JSON.stringify(seen.columns);
+    roles.dataset.columns = JSON.stringify(seen.columns);
+    // The same columns keep their lists, one of which may be open.
+    if (same) roles.querySelectorAll("select, input").forEach((one, k) => { if (one !== document.activeElement) one.value = kept.columns[ROLES[k]?.[0] ?? "bins"] ?? ""; });
+    else roles.replaceChildren(...(seen.columns.length ? ROLES.map(([role, text]) => field(`${text} column`, select(options, kept.columns[role] ?? "", (x) => { set(role, x); }))).concat(field("Bins for numeric actions", h("input", { type: "number", min: 2, max: 100, placeholder: "none", value: kept.columns.bins ?? "", onchange: (e) => set("bins", Math.round(+e.target.value)) }))) : []));
     learn.disabled = !seen.log;
     about.replaceChildren(h("h2", {}, kept.file), ...(seen.log ? [
       facts([["Samples", seen.log.samples], ["Agents", seen.log.agents.length], seen.log.contexts > 1 && ["Contexts", seen.log.contexts], ["Actions", seen.log.continuous ? "continuous" : [...new Set(seen.log.actions)].join(" or ")]]),
@@ -57,7 +64,7 @@ export async function open(root, state, save) {
     learn.disabled = false;
     if (job.state === "failed") { progress.textContent = job.error; return; }
     if (job.state === "stopped") { progress.textContent = `Stopped. Progress is saved in ${job.run}; resume it on the Runs page.`; return; }
-    show();
+    if (shown !== job.id) { shown = job.id; show(); } // a connection that returns tells of it again
   });
 
   async function show() {

@@ -133,12 +133,13 @@ export async function open(root, state, save) {
     const found = await ask("solve", { concept: kept.concept, objective: kept.concept === "nash" ? null : objectiveOf });
     if (!found) return;
     const names = game.players;
+    const unfolded = answer.querySelector("details")?.open;
     answer.replaceChildren(
       h("h2", {}, CONCEPTS.find(([key]) => key === kept.concept)[1]),
       facts([[`Value to ${names[0]}`, tiny(found.value[0])], [`Value to ${names[1]}`, tiny(found.value[1])],
         ["Nobody gains more than", found.certificate.max_upper, found.solved ? "good" : "bad"]]),
       found.policy ? policies(found.policy) : joint(found.joint),
-      h("details", { class: "more" }, h("summary", {}, "Certificate"), table(found.certificate.table, `${found.status}. Method: ${found.certificate.method}.`)));
+      h("details", { class: "more", open: unfolded }, h("summary", {}, "Certificate"), table(found.certificate.table, `${found.status}. Method: ${found.certificate.method}.`)));
     code.show(found, found.file && h("a", { download: "game.nfg", href: URL.createObjectURL(new Blob([`${found.file}\n`])) }, "Download game.nfg"));
     // Your own policies begin at the equilibrium; a correlated one is no pair of policies.
     if (!kept.policy) { kept.policy = found.policy?.map((p) => [...p]) ?? uniform(); point(); certify(); }

@@ -1,5 +1,5 @@
 // Figures: curves with a readout of values, simplices with a draggable policy, and scatter plots.
-import { fmt, h, s } from "/static/ui.js";
+import { fmt, h, keep, s } from "/static/ui.js";
 
 const LEFT = 74, BOTTOM = 42, TOP = 10, RIGHT = 26;
 
@@ -41,7 +41,7 @@ export function lines({ title, xlabel = "", ylabel = "", log = true }) {
   const svg = s("svg", { role: "img", "aria-label": title, tabindex: 0 });
   const size = sized(svg, () => draw());
   const box = h("figure", { class: "picture", hidden: true }, h("h2", {}, title), svg, legend, h("div", { class: "row" }, readout, reset));
-  const hidden = new Set();
+  const hidden = new Set(), entries = new Map();
   let series = [], zoom = null, place = null;
 
   function draw() {
@@ -113,13 +113,21 @@ export function lines({ title, xlabel = "", ylabel = "", log = true }) {
   });
   svg.addEventListener("dblclick", () => { zoom = null; draw(); });
 
+  // An entry of the legend stays the same element while its curve grows.
+  function entry(name, i) {
+    const key = `${i} ${name}`;
+    if (!entries.has(key)) {
+      const button = h("button", { type: "button", "aria-pressed": String(!hidden.has(name)), title: "Show or hide", onclick: () => {
+        hidden.has(name) ? hidden.delete(name) : hidden.add(name); button.setAttribute("aria-pressed", String(!hidden.has(name))); draw(); } }, h("span", { class: `swatch c${i % 7}` }), name);
+      entries.set(key, h("li", {}, button));
+    }
+    return entries.get(key);
+  }
+
   box.show = (found) => {
     series = found;
     box.hidden = false;
-    legend.replaceChildren(...series.map((one, i) => h("li", {}, h("button", {
-      type: "button", "aria-pressed": String(!hidden.has(one.name)), title: "Show or hide",
-      onclick: (e) => { hidden.has(one.name) ? hidden.delete(one.name) : hidden.add(one.name); e.currentTarget.setAttribute("aria-pressed", String(!hidden.has(one.name))); draw(); },
-    }, h("span", { class: `swatch c${i % 7}` }), one.name))));
+    keep(legend, series.map((one, i) => entry(one.name, i)));
     svg.setAttribute("aria-label", `${title}: ` + series.map((one) => `${one.name} ends at ${fmt(one.y.at(-1))}`).join("; "));
     draw();
   };

@@ -1,5 +1,5 @@
 // Runs: list the run folders below the studio's folder, draw curves of those selected, stop and resume.
-import { call, h, keep, restored, say, snippet, stop, trouble } from "/static/ui.js";
+import { call, h, keep, put, restored, say, snippet, stop, trouble } from "/static/ui.js";
 import { lines } from "/static/plot.js";
 
 const EVERY = 2000;
@@ -17,10 +17,10 @@ export async function open(root, state, save) {
     const found = await oops.guard(() => call("runs", "list"));
     if (found) {
       listed = found.runs;
-      about.textContent = listed.length ? `${listed.length} runs${found.left_out ? ` (${found.left_out} more are not listed)` : ""}. Select the runs to compare.` : "This folder contains no runs yet. Create one with `equipoise play --run runs/first`, or on the Log page.";
+      const told = listed.length ? `${listed.length} runs${found.left_out ? ` (${found.left_out} more are not listed)` : ""}. Select the runs to compare.` : "This folder contains no runs yet. Create one with `equipoise play --run runs/first`, or on the Log page.";
       kept.runs ??= listed.filter((run) => !run.problem).slice(0, 1).map((run) => run.name);
       const gone = kept.runs.filter((name) => !listed.some((run) => run.name === name));
-      if (gone.length) about.textContent += ` Not in this folder: ${gone.join(", ")}.`;
+      put(about, told + (gone.length ? ` Not in this folder: ${gone.join(", ")}.` : ""));
       show();
       await curves();
     }
@@ -39,7 +39,7 @@ export async function open(root, state, save) {
     }
     const { box, state, act, line } = rows.get(name);
     Object.assign(box, { checked: kept.runs.includes(name), disabled: !!run.problem });
-    state.textContent = run.finished ? run.status || run.state : run.state;
+    put(state, run.finished ? run.status || run.state : run.state);
     if (act.textContent !== what) act.replaceChildren(what && h("button", { type: "button", "aria-label": `${what} ${name}`, onclick: () => acted.guard(() => ask(what, name)) }, what));
     return line;
   }

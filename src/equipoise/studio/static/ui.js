@@ -133,13 +133,16 @@ export function table({ columns, rows }, caption, props = {}) {
 /** Show the same computation in Python and as a command, ready to copy; folded if it has a title. */
 export function snippet(title) {
   const parts = h("div", { class: "parts" });
+  const [python, command] = ["Python", "Command"].map((name) => {
+    const code = h("code"), button = h("button", { type: "button", "aria-label": `Copy ${name}`, onclick: () => copy(code.textContent, button) }, "Copy");
+    return { code, figure: h("figure", {}, h("figcaption", {}, name, button), h("pre", { tabIndex: 0 }, code)) };
+  });
   const box = title ? h("details", { class: "snippet more", hidden: true }, h("summary", {}, title), parts)
     : h("section", { class: "snippet", "aria-label": "The same in code" }, parts);
-  box.show = ({ python, command }, ...more) => {
+  box.show = (found, ...more) => {
     box.hidden = false;
-    parts.replaceChildren(...[["Python", python], ["Command", command]].map(([name, text]) =>
-      h("figure", {}, h("figcaption", {}, name, h("button", { type: "button", "aria-label": `Copy ${name}`, onclick: (e) => copy(text, e.target) }, "Copy")),
-        h("pre", { tabIndex: 0 }, h("code", {}, text)))), ...more.filter(Boolean));
+    put(python.code, found.python); put(command.code, found.command);
+    keep(parts, [python.figure, command.figure, ...more.filter(Boolean)]);
   };
   return box;
 }
@@ -156,7 +159,7 @@ export function restored(usual, state, forms = {}) {
 }
 
 export async function copy(text, button) {
-  const before = button.textContent;
+  const before = (button.dataset.name ??= button.textContent); // a second click finds another text
   try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; say("Copied."); }
   catch { button.textContent = "Press Ctrl+C"; getSelection().selectAllChildren(button.closest("figure")?.querySelector("pre") ?? button); }
   setTimeout(() => { button.textContent = before; }, 1500);
@@ -224,10 +227,13 @@ function notice(job) {
   }
   const { text, button, box } = notices.get(job.id);
   box.className = `job ${job.state}`;
-  text.textContent = job.error || progressOf(job);
+  put(text, job.error || progressOf(job));
   button.hidden = job.state !== "running";
   return box;
 }
+
+/** Change the text of an element only if it differs: a selection in it stays, and nothing is announced again. */
+export function put(element, text) { if (element.textContent !== (text ?? "")) element.textContent = text ?? ""; }
 
 /** Show these elements in a box; those it has stay where they are, with their focus. */
 export function keep(box, elements) {
