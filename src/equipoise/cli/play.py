@@ -1,9 +1,12 @@
 """`equipoise play`: two learners play random games; print NashConv by number of rounds."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
+
+import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import (
@@ -21,25 +24,54 @@ from equipoise.cli._output import (
     write_run_page,
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, one_of
+from equipoise.core.errors import InputError
 from equipoise.report import certificate_of, format_value, has_certificate
 from equipoise.runs import Record
 
-Learner = Annotated[str, one_of("equipoise.dynamics", "LEARNERS")]
+#: Default numbers of rounds and games, for players that were trained for short matches and for
+#: everybody else.
+SHORT, LONG = {"rounds": 1000, "games": 32}, {"rounds": 100_000, "games": 256}
+
+
+def names() -> list[str]:
+    """Return the names of all learners and of the players that come with the package.
+
+    >>> {"omd", "any"} <= set(names())
+    True
+    """
+    return [*eq.dynamics.LEARNERS, *eq.incontext.shipped()]
+
+
+def _a_name() -> Any:
+    """Return the type of a name: the known ones are listed in the help, and folders are allowed."""
+    return tyro.extras.literal_type_from_choices(names()) | str | None
+
+
+Name = Annotated[str | None, tyro.conf.arg(constructor_factory=_a_name)]
 
 
 @dataclass(frozen=True)
 class Play:
-    """Let two learners play random games, and measure NashConv and regret.
+    """Let two learners or pre-trained players play random games, and measure NashConv and regret.
 
-    Most learners see only their own actions and rewards; optimistic and regret-matching see the
-    reward of every own action, and best-responder sees the game.
+    Without options, the pre-trained players "any" play 1,000 rounds of 3 x 3 games, and the table
+    compares them with mirror descent. Names of players are "any", "markov" (for Markov games) and
+    the others that `equipoise evaluate` accepts, or a folder that `equipoise pretrain` wrote. They
+    play about 1,000 rounds. With "guarded:" before the name, as in guarded:any, mirror descent
+    continues from there, in matches of any length.
+
+    Most learners and all players see only their own actions and rewards; optimistic and
+    regret-matching see the reward of every own action, and best-responder sees the game.
 
     Prints the mean NashConv of the last and of the average policies at selected rounds, and the
     regret of both players. Writes a run folder with the curves and a report. After Ctrl-C,
     run the same command again to resume.
 
     Examples:
-      equipoise play --family uniform --actions 3 --row omd --column exp3-ix --rounds 1e5
+      equipoise play
+      equipoise play --row any --column omd --actions 5
+      equipoise play --row guarded:any --rounds 1e5
+      equipoise play --row omd --column exp3-ix --rounds 1e5
       equipoise play --states 3 --concentration 0.1 --rounds 1e4 --games 64
     """
 
@@ -59,14 +91,16 @@ class Play:
 
     # -- play
 
-    #: Learner that plays the rows.
-    row: Learner = "omd"
-    #: Learner that plays the columns.
-    column: Learner = "omd"
-    #: Number of rounds, which may be written as 1e6.
-    rounds: int = 100_000
-    #: Number of games.
-    games: int = 256
+    #: Learner or player that plays the rows. Default: any, or markov with --states, in games of a
+    #: size and length that it can play, otherwise omd.
+    row: Name = None
+    #: Learner or player that plays the columns. Default: the same as for the rows.
+    column: Name = None
+    #: Number of rounds, which may be written as 1e6. Default: 1,000 for players, and 100,000 for
+    #: learners and guarded players.
+    rounds: int | None = None
+    #: Number of games. Default: 32 if a player plays, otherwise 256.
+    games: int | None = None
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
     noise: Annotated[str, one_of("equipoise.dynamics", "NOISES")] = "exact"
     #: Random seed, a whole number in [0, 2^32).
@@ -86,17 +120,42 @@ class Play:
         check_only_with_states(
             self.states, discount=self.discount, concentration=self.concentration
         )
-        given = {k: v for k, v in asdict(self).items() if k not in ("run", "common")}
-        config = eq.dynamics.SelfPlay(**{k: v for k, v in given.items() if v is not None})
-        work = partial(eq.dynamics.self_play, config)
+        config, players = self._seated()
+        work = partial(eq.dynamics.self_play, config, learners=players)
         folder, known, record = in_run_folder(self.run, "play", work)
         self._show(record, folder, known, write_run_page(folder, anew=not known))
-        if record.scalars["rounds"] < config.rounds:
-            raise Interrupted(
-                f" after {record.scalars['rounds']:,} of {config.rounds:,} rounds, now saved; "
-                "to resume, run the same command again"
-            )
+        for what in ("rounds", "games"):
+            done, whole = record.scalars.get(what, config.games), getattr(config, what)
+            if done < whole:
+                raise Interrupted(
+                    f" after {done:,} of {whole:,} {what}, now saved; "
+                    "to resume, run the same command again"
+                )
         return 0
+
+    def _seated(self) -> tuple[Any, dict[str, Any]]:
+        """Return the settings, and the players by name; refuse players that cannot play."""
+        given = {k: v for k, v in asdict(self).items() if k not in ("run", "common")}
+        config = eq.dynamics.SelfPlay(**{k: v for k, v in given.items() if v is not None})
+        row = self.row
+        if row is None:
+            row = "any" if self.states is None else "markov"
+            try:
+                _players(row, "row", replace(config, rounds=self.rounds or SHORT["rounds"]))
+            except InputError:
+                row = "omd"
+        seats = {"row": row, "column": self.column or row}
+        players = [name for name in seats.values() if name not in eq.dynamics.LEARNERS]
+        short = any(not name.startswith("guarded:") for name in players)
+        if self.rounds is None:
+            config = replace(config, rounds=(SHORT if short else LONG)["rounds"])
+        if self.games is None:
+            config = replace(config, games=(SHORT if players else LONG)["games"])
+        found: dict[str, Any] = {}
+        for seat, name in seats.items():
+            if name in players and name not in found:
+                found[name] = _players(name, seat, config)
+        return replace(config, **seats), found
 
     def _show(self, record: Record, folder: Path, known: bool, page: Path | None) -> None:
         if self.common.json:
@@ -105,7 +164,8 @@ class Play:
                     "config": record.config,
                     "folder": str(folder),
                     "rounds": record.scalars["rounds"],
-                    "finished": record.scalars["rounds"] == record.config["rounds"],
+                    "games": record.scalars.get("games", record.config["games"]),
+                    "finished": record.solution is not None,
                     "read_from_disk": known,
                     "uniform": record.scalars["uniform"],
                     "curve": record.arrays,
@@ -113,7 +173,9 @@ class Play:
                 }
             )
             return
-        print_table(record.tables["curve"], f"{self.row} against {self.column}")
+        print_table(
+            record.tables["curve"], f"{record.config['row']} against {record.config['column']}"
+        )
         how = f"{folder} (finished earlier; read from disk)" if known else str(folder)
         pairs: list[Any] = [("run folder", how), ("uniform play", record.scalars["uniform"])]
         if has_certificate(record):
@@ -121,3 +183,15 @@ class Play:
             told = f"{format_value(gains.mean())} on average, {format_value(gains.max())} in"
             pairs.append(("largest gain, certified", f"{told} the worst game"))
         print_pairs([*pairs, ("report", page)])
+
+
+def _players(name: str, seat: str, config: Any) -> Any:
+    """Return the players of a name; refuse an unknown name, and players that cannot play."""
+    plain = name.removeprefix("guarded:")
+    if plain not in names() and not Path(plain).exists():
+        close = get_close_matches(plain, names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else ""
+        wanted = f"one of {', '.join(names())}, or a folder of players"
+        raise InputError(seat, wanted, repr(name), hint)
+    match: Any = {"actions": config.actions, "states": config.states, "rounds": config.rounds}
+    return eq.incontext.make_players(name, **match, argument=seat)

@@ -26,6 +26,9 @@ from equipoise.dynamics._markov import MarkovEntropicOMD as MarkovEntropicOMD
 from equipoise.dynamics._markov import MarkovOMD as MarkovOMD
 from equipoise.dynamics._markov import Shortfall as Shortfall
 from equipoise.dynamics._markov import VLearning as VLearning
+from equipoise.dynamics._named import LEARNERS as LEARNERS
+from equipoise.dynamics._named import Named as Named
+from equipoise.dynamics._named import make_learner as make_learner
 from equipoise.dynamics._omd import EXP3IX as EXP3IX
 from equipoise.dynamics._omd import OMD as OMD
 from equipoise.dynamics._omd import EntropicOMD as EntropicOMD
@@ -56,10 +59,7 @@ from equipoise.dynamics._references import Fixed as Fixed
 from equipoise.dynamics._references import OptimisticOMD as OptimisticOMD
 from equipoise.dynamics._references import RegretMatchingPlus as RegretMatchingPlus
 from equipoise.dynamics._references import Uniform as Uniform
-from equipoise.dynamics._self_play import LEARNERS as LEARNERS
-from equipoise.dynamics._self_play import Named as Named
 from equipoise.dynamics._self_play import SelfPlay as SelfPlay
-from equipoise.dynamics._self_play import make_learner as make_learner
 from equipoise.dynamics._self_play import record_rounds as record_rounds
 from equipoise.dynamics._self_play import self_play as self_play
 from equipoise.dynamics._trace import History as History

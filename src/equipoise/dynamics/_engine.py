@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -27,6 +28,7 @@ from equipoise.core.precision import double_precision, single_precision
 from equipoise.dynamics._learner import Noise
 from equipoise.dynamics._round import Event, Seats, Tables, upcoming
 from equipoise.dynamics.loop import LoopState, Remembered, Sums, advance, begin, remember
+from equipoise.runs import interruptible
 
 #: Number of rounds in one loop body. On an H200, 8 rounds are 1.3 times as fast as 1, and 16 are
 #: no faster.
@@ -38,6 +40,9 @@ TILE_BYTES = 4 * 1024 * 1024
 SMALLEST, LARGEST = 16, 16_384
 #: Number of games per tile if a `ContextLearner` plays, so that a tile fits a CPU's caches.
 CONTEXT_TILES = {"cpu": 32}
+#: If a `ContextLearner` plays, Ctrl-C takes effect after at most this many rounds, while contexts
+#: are read and afterwards. Each is about a second of one core for the largest players.
+CONTEXT_PIECE, PIECE = 32, 2**14
 
 
 class Snapshot(eqx.Module):
@@ -120,18 +125,22 @@ def run(
         return games, who, sounds, words, loop
 
     ends = [end for end in seats.context_ends if end < stops[-1]]
+    pauses = _pauses(ends, stops[-1]) if seats.in_context else []
+    kept = set(stops)
 
     def play_tile(
-        index: np.ndarray, device: Any = None, stops: list[int] = stops, after: int = 0
+        index: np.ndarray, device: Any = None, halt: Any = False, after: int | None = None
     ) -> tuple[Any, list[Snapshot], Any]:
-        """Play a tile; the first round is played as if `after` rounds had been played before."""
+        """Play a tile. With `after`, play no round, as if `after` rounds had been played before."""
         with precision(double), on(device):
             games, who, sounds, words, loop = prepared(index)
-            who, loop = _without_contexts(who, loop, after)
+            who, loop = _without_contexts(who, loop, after or 0)
             snapshots = []
-            for stop in sorted({*stops, *(end for end in ends if end < stops[-1])}):
+            for stop in sorted({*stops, *ends, *pauses}) if after is None else [0]:
                 loop, _ = _advance(games, who, sounds, words, loop, jnp.int32(stop), unroll=unroll)
-                if stop in stops:
+                if seats.in_context and loop.round.block_until_ready() and halt:
+                    raise KeyboardInterrupt
+                if stop in kept or after is not None:
                     policies = _upcoming(games, who, loop.round, loop.learners)
                     snapshots.append(_snapshot(policies, loop.sums))
                 who, loop = _without_contexts(who, loop, stop)
@@ -140,7 +149,7 @@ def run(
     def compile_tile(index: np.ndarray, device: Any) -> None:
         """Compile every program of a tile: a loop that ends before its first round is enough."""
         for after in (0, *ends):
-            play_tile(index, device, [0], after)
+            play_tile(index, device, after=after)
 
     def remember_tile(index: np.ndarray, device: Any = None) -> tuple[Any, list[Snapshot], Any]:
         rounds, records = stops[-1] - before, len(stops)
@@ -161,6 +170,9 @@ def run(
     tiles = _tiles(tables, seats, double)
     if history:
         pieces = run_tiles(remember_tile, tiles)
+    elif seats.in_context:
+        with interruptible() as halt:
+            pieces = run_tiles(partial(play_tile, halt=halt), tiles, prepare=compile_tile)
     else:
         pieces = run_tiles(play_tile, tiles, prepare=compile_tile)
 
@@ -168,6 +180,23 @@ def run(
         return np.concatenate(leaves, -1)[..., : tables.games] if leaves[0].ndim else leaves[0]
 
     return Outcome(*jax.tree.map(join, *pieces))
+
+
+def _pauses(ends: list[int], last: int) -> set[int]:
+    """Return the rounds before `last` after which play with contexts looks for Ctrl-C.
+
+    >>> sorted(_pauses([64], 50_000)), sorted(_pauses([], 100))
+    ([32, 64, 16384, 32768, 49152], [32, 64, 96])
+    """
+    read = ends[-1] if ends else last
+    return {*range(CONTEXT_PIECE, min(read + 1, last), CONTEXT_PIECE), *range(PIECE, last, PIECE)}
+
+
+def context_batch() -> int:
+    """Number of games that occupy the machine if a `ContextLearner` plays: a tile per worker."""
+    backend = jax.default_backend()
+    workers = cores() if backend == "cpu" else len(chosen())
+    return CONTEXT_TILES.get(backend, 4096) * workers * jax.process_count()
 
 
 def _without_contexts(seats: Seats, loop: LoopState, t: int) -> tuple[Seats, LoopState]:

@@ -1,25 +1,26 @@
-"""Learners by name, and self-play on a family of games from a config to a record."""
+"""Self-play on a family of games, from a config to a record."""
 
 import os
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, Outcome, Solution, Status, checks
-from equipoise.dynamics import _references as references
-from equipoise.dynamics._learner import NOISES, Learner
-from equipoise.dynamics._markov import MarkovEntropicOMD, MarkovOMD, VLearning
-from equipoise.dynamics._omd import EXP3IX, OMD, EntropicOMD, LogBarrierOMD
-from equipoise.dynamics._play import play
-from equipoise.dynamics._trace import Trace
+from equipoise.dynamics._engine import context_batch
+from equipoise.dynamics._learner import NOISES, ContextLearner, Learner, Pair
+from equipoise.dynamics._named import make_learner
+from equipoise.dynamics._play import check_learners, game_keys, play
+from equipoise.dynamics._round import Tables
+from equipoise.dynamics._trace import Trace, digest
 from equipoise.games import MarkovGame, MatrixGame, Profile, families
-from equipoise.runs import Record, Run, Table, resumable
+from equipoise.runs import Reached, Record, Run, Table, resumable
 from equipoise.solvers import solve
 
 #: Duration of a piece of play in seconds. Ctrl-C takes effect after the current piece.
@@ -35,78 +36,10 @@ _COLUMNS = {
     "gap_error": "± gap",
     "average_gap": "average",
     "average_gap_error": "± average",
+    "omd_gap": "OMD gap",
     "row_regret": "row regret",
     "column_regret": "col. regret",
 }
-
-
-#: A function that makes a learner from the number of rounds, on which printed constants depend.
-Maker = Callable[[int], Learner]
-
-
-class Named(NamedTuple):
-    """A named learner: its title in tables, and a function to make it for each kind of game.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> named = eq.dynamics.LEARNERS["v-learning"]
-    >>> named.title, named.matrix is None
-    ('V-learning', True)
-    """
-
-    #: Title in tables.
-    title: str
-    #: Function that makes the learner for matrix games; None if it does not play them.
-    matrix: Maker | None = None
-    #: Function that makes the learner for Markov games; None if it does not play them.
-    markov: Maker | None = None
-
-
-#: Learners by name.
-LEARNERS: dict[str, Named] = {
-    "omd": Named("OMD", lambda _: OMD(), lambda _: MarkovOMD()),
-    "omd-vanishing": Named(
-        "OMD, vanishing", lambda _: OMD.vanishing(), lambda _: MarkovOMD.vanishing()
-    ),
-    "omd-printed-constants": Named(
-        "OMD, printed constants", OMD.printed_constants, MarkovOMD.printed_constants
-    ),
-    "omd-printed-signs": Named(
-        "OMD, printed signs", lambda _: OMD.printed_signs(), lambda _: MarkovOMD.printed_signs()
-    ),
-    "cai-euclidean": Named("OMD, exponents of Cai et al.", lambda _: OMD.cai_exponents()),
-    "log-barrier": Named("log-barrier OMD", lambda _: LogBarrierOMD()),
-    "entropic": Named("entropic OMD", lambda _: EntropicOMD(), lambda _: MarkovEntropicOMD()),
-    "exp3-ix": Named("EXP3-IX", lambda _: EXP3IX()),
-    "v-learning": Named("V-learning", None, lambda _: VLearning()),
-    "optimistic": Named("optimistic OMD", lambda _: references.OptimisticOMD()),
-    "regret-matching": Named("regret matching+", lambda _: references.RegretMatchingPlus()),
-    "uniform": Named("uniform", lambda _: references.Uniform(), lambda _: references.Uniform()),
-    "best-responder": Named(
-        "best responder", lambda _: references.BestResponder(), lambda _: references.BestResponder()
-    ),
-}
-
-
-def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "learner") -> Learner:
-    """Return a learner by its name; errors call the argument `argument`.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> type(eq.dynamics.make_learner("exp3-ix", markov=False, rounds=10)).__name__
-    'EXP3IX'
-    """
-    known = {
-        key: found
-        for key, named in LEARNERS.items()
-        if (found := named.markov if markov else named.matrix) is not None
-    }
-    if name not in known:
-        kind = "Markov" if markov else "matrix"
-        raise InputError(argument, f"for {kind} games one of {sorted(known)}", repr(name))
-    return known[name](rounds)
 
 
 @dataclass(frozen=True)
@@ -131,7 +64,8 @@ class SelfPlay:
     #: Concentration of the Dirichlet distribution of transitions: with 1 they are spread out, with
     #: 0.1 nearly deterministic.
     concentration: float = 1.0
-    #: Name of the row player's learner: one of `equipoise.dynamics.LEARNERS`.
+    #: Name of the row player's learner: one of `equipoise.dynamics.LEARNERS`, or of the learners
+    #: that are passed to `self_play`.
     row: str = "omd"
     #: Name of the column player's learner.
     column: str = "omd"
@@ -186,17 +120,29 @@ def _path_rounds(first: int) -> tuple[int, ...]:
     return tuple(int(r) for r in np.unique(steps) if r < first)
 
 
-def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None = None) -> Record:
+def self_play(
+    config: SelfPlay | None = None,
+    run: str | os.PathLike[str] | None = None,
+    *,
+    learners: Mapping[str, Learner | Pair] | None = None,
+) -> Record:
     """Let two learners play random games, and return the record that `equipoise play` writes.
 
     At the rounds of `config.record_rounds`, the record holds the mean NashConv of the last and of
-    the average policies (arrays `gap/...`) and the regret of both players. It also holds the
-    certificate of the last policies, and for games with three rows the path of one policy.
+    the average policies (arrays `gap` and `average_gap`) and the regret of both players. It also
+    holds the certificate of the last policies, and for games with three rows the path of one
+    policy.
+
+    `learners` gives names to further learners: your own, or players of `equipoise.incontext`. If a
+    `ContextLearner` plays, the record also has the NashConv of mirror descent against itself in
+    the same games (`omd_gap`).
 
     With `run`, everything is written to a run folder. Ctrl-C then stops the run within about a
     second, writes a checkpoint and returns the record so far, whose scalar `rounds` is less than
     the `rounds` of the config. The next call resumes the run and ends with the same record, bit
-    for bit, as an uninterrupted run.
+    for bit, as an uninterrupted run. If a `ContextLearner` plays, checkpoints hold only the games
+    that were played to the end, because contexts are large: after Ctrl-C, the scalar `games` is
+    less than the `games` of the config, and the next call plays the other games.
 
     **Example**
 
@@ -204,111 +150,198 @@ def self_play(config: SelfPlay | None = None, run: str | os.PathLike[str] | None
     >>> record = eq.dynamics.self_play(eq.dynamics.SelfPlay(rounds=200, games=8))
     >>> record.arrays["rounds"].tolist()
     [100, 177, 200]
+    >>> config = eq.dynamics.SelfPlay(row="mine", column="omd", rounds=16, games=4)
+    >>> record = eq.dynamics.self_play(config, learners={"mine": eq.incontext.load("iid3")})
+    >>> sorted(name for name in record.arrays if name.endswith("gap"))
+    ['average_gap', 'gap', 'omd_gap']
     """
     config = SelfPlay() if config is None else config
     if run is None:
         with tempfile.TemporaryDirectory() as folder:
-            return self_play(config, folder)
+            return self_play(config, folder, learners=learners)
     if checks.check_count("rounds", config.rounds) >= 2**31:
         raise InputError("rounds", "fewer than 2^31", f"{Decimal(config.rounds):.6g}")
     games = config.sample()
-    markov = isinstance(games, MarkovGame)
     if config.noise not in NOISES:
         raise InputError("noise", f"one of {sorted(NOISES)}", repr(config.noise))
-    row, column = (
-        make_learner(name, markov=markov, rounds=config.rounds, argument=seat)
-        for seat, name in (("row", config.row), ("column", config.column))
+    how: Any = {"markov": isinstance(games, MarkovGame), "rounds": config.rounds}
+    names, given = {"row": config.row, "column": config.column}, learners or {}
+    both = check_learners(
+        games,
+        *(
+            given[name] if name in given else make_learner(name, argument=seat, **how)
+            for seat, name in names.items()
+        ),
     )
-
-    def play_on(rounds: int, state: Any, record: tuple[int, ...] = ()) -> Trace:
-        more: Any = (
-            {"key": config.seed + 1, "record": record} if state is None else {"state": state}
-        )
-        return play(games, row, column, rounds=rounds, noise=NOISES[config.noise], **more)
-
-    known = Path(run, "record.json").exists()
-    early = _path_rounds(config.record_rounds[0]) or (1,)
-    # This also raises for invalid settings before a folder is created.
-    first = None if known else play_on(early[-1], None, early)
-    with Run.start(run, config) as folder:
-        if folder.finished or first is None:
+    settings: Any = config
+    if own := [seat for seat, name in names.items() if name in given]:
+        # A name does not say which learner it is: the folder of players may hold others tomorrow.
+        prints = {seat: digest(who).tobytes().hex() for seat, who in zip(names, both, strict=True)}
+        settings = asdict(config) | {"fingerprints": {seat: prints[seat] for seat in own}}
+    proceed = None
+    if not Path(run, "record.json").exists():
+        in_context = any(isinstance(who, ContextLearner) for who in both)
+        # This also raises for invalid settings before a folder is created.
+        proceed = (_by_games if in_context else _by_rounds)(config, games, *both)
+    with Run.start(run, settings) as folder:
+        if folder.finished or proceed is None:
             return folder.record()
-        done, last = _play_on(folder, config.record_rounds, play_on, first.state)
-        record = _record(config, games, folder.metrics(), done, first, last)
-        return record if last is None else folder.finish(record)
+        played = proceed(folder)
+        record = _record(config, settings, games, folder.metrics(), played)
+        return record if played.last is None else folder.finish(record)
 
 
-def _play_on(
-    run: Run, record: tuple[int, ...], play: Callable[[int, Any], Trace], first: Any
-) -> tuple[int, Trace | None]:
-    """Play until the last of `record` or until interrupted, starting from the state `first`.
+class _Played(NamedTuple):
+    """How far a run came."""
 
-    Return the number of rounds played and, unless interrupted, the final trace. Resuming does not
-    change a bit, so that play can be cut into pieces anywhere. The last round is played separately
-    to obtain its trace.
+    #: Number of rounds, and number of games that were played as long.
+    rounds: int
+    games: int
+    #: Policies of the row player in the plotted game, and their rounds, before the first recorded
+    #: round and later.
+    path: np.ndarray
+    path_rounds: np.ndarray
+    #: Policies after the last round of all games; None if the run was interrupted.
+    last: tuple[np.ndarray, np.ndarray] | None
+
+
+def _by_rounds(
+    config: SelfPlay, games: Any, row: Learner, column: Learner
+) -> Callable[[Run], _Played]:
+    """Return the function that plays all games in pieces of rounds, or resumes to do so.
+
+    Resuming does not change a bit, so that play can be cut into pieces anywhere. The last round is
+    played separately to obtain its trace.
     """
+    record, noise = config.record_rounds, NOISES[config.noise]
+    early = _path_rounds(record[0]) or (1,)
+
+    def play_on(rounds: int, state: Any, **more: Any) -> Trace:
+        more |= {"key": config.seed + 1} if state is None else {"state": state}
+        return play(games, row, column, rounds=rounds, noise=noise, **more)
+
+    first = play_on(early[-1], None, record=early)
 
     def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
-        trace = play(until - step, state if step else None)
+        trace = play_on(until - step, state if step else None)
         return trace.state, _row(trace) if until in record else {}
 
-    pieces: Any = {"stride": 16, "marks": record[:-1], "look": PIECE_SECONDS}
-    reached = resumable(run, first, advance, record[-1] - 1, name="playing", **pieces)
-    if reached.stopped:
-        return reached.step, None
-    trace = play(1, reached.state if reached.step else None)
-    run.log(trace.rounds, **_row(trace))
-    return trace.rounds, trace
+    def proceed(run: Run) -> _Played:
+        pieces: Any = {"stride": 16, "marks": record[:-1], "look": PIECE_SECONDS}
+        reached = resumable(run, first.state, advance, record[-1] - 1, name="playing", **pieces)
+        path = first.recorded.last[0][:, _DRAWN], first.recorded.rounds
+        if reached.stopped:
+            return _Played(reached.step, config.games, *path, None)
+        trace = play_on(1, reached.state if reached.step else None)
+        run.log(trace.rounds, **_row(trace))
+        return _Played(trace.rounds, config.games, *path, trace.last)
+
+    return proceed
+
+
+def _by_games(
+    config: SelfPlay, games: Any, row: Learner, column: Learner
+) -> Callable[[Run], _Played]:
+    """Return the function that plays some games to the end, then others, or resumes to do so.
+
+    The result of a game does not depend on the other games. Checkpoints hold the results of the
+    games that were played, and no contexts.
+    """
+    for who, spec in zip((row, column), Tables.of(games).specs(), strict=True):
+        jax.eval_shape(lambda who=who, spec=spec: who.init(spec))
+    record = config.record_rounds
+    stops = np.array(sorted({*_path_rounds(record[0]), *record}))
+    late = np.isin(stops, record)
+    omd = make_learner("omd", markov=isinstance(games, MarkovGame), rounds=config.rounds)
+    keys = game_keys(config.seed + 1, games.batch_shape)
+    shape = (len(record), config.games)
+    states = () if config.states is None else (config.states,)
+    nothing: dict[str, Any] = {
+        "gaps": np.zeros((3, *shape)),
+        "regret": np.zeros((*shape, 2)),
+        "last": tuple(np.zeros((config.games, *states, count)) for count in games.actions),
+        "path": np.zeros((len(stops), *states, games.actions[0])),
+    }
+
+    def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+        some, how = slice(step, until), {"rounds": config.rounds, "noise": NOISES[config.noise]}
+        trace = play(games[some], row, column, key=keys[some], record=stops, **how)
+        other = play(games[some], omd, omd, key=keys[some], record=record, **how)
+        curves = trace.curve[late], trace.average_curve[late], other.curve
+        for kept, curve in zip(state["gaps"], curves, strict=True):
+            kept[:, some] = curve
+        for kept, policy in zip(state["last"], trace.last, strict=True):
+            kept[some] = policy
+        if trace.regret is not None:
+            state["regret"][:, some] = trace.regret[late]
+        if step <= _DRAWN < until:
+            state["path"][:] = trace.recorded.last[0][:, _DRAWN - step]
+        return state, {}
+
+    def proceed(run: Run) -> _Played:
+        some: Any = {"name": "playing games", "stride": context_batch()}
+        try:
+            reached = resumable(run, nothing, advance, config.games, **some)
+        except KeyboardInterrupt:
+            reached = Reached(run.restore(nothing), run.step, True)
+        done, state = reached.step, reached.state
+        for i, after in enumerate(record if done else ()):
+            regret = state["regret"][i, :done] if config.states is None else None
+            policy = state["path"][late][i]
+            run.log(after, **_measured(state["gaps"][:, i, :done], regret, policy))
+        last = state["last"] if done == config.games else None
+        return _Played(config.rounds, done, state["path"], stops, last)
+
+    return proceed
 
 
 def _row(trace: Trace) -> dict[str, Any]:
-    gaps, averages = trace.curve[-1].ravel(), trace.average_curve[-1].ravel()
-    row: dict[str, Any] = {
-        "gap": float(gaps.mean()),
-        "gap_error": float(gaps.std() / np.sqrt(gaps.size)),
-        "average_gap": float(averages.mean()),
-        "average_gap_error": float(averages.std() / np.sqrt(averages.size)),
-    }
-    if trace.regret is not None:
-        regret = trace.regret[-1].reshape(-1, 2).mean(0)
-        row |= {"row_regret": float(regret[0]), "column_regret": float(regret[1])}
-    policy = np.asarray(trace.last[0])
-    if policy.shape[1:] == (3,):  # a policy of a matrix game that can be drawn in a triangle
-        row[_PATH] = policy[_DRAWN].tolist()
+    gaps = trace.curve[-1].ravel(), trace.average_curve[-1].ravel()
+    regret = None if trace.regret is None else trace.regret[-1].reshape(-1, 2)
+    return _measured(gaps, regret, np.asarray(trace.last[0])[_DRAWN])
+
+
+def _measured(gaps: Any, regret: np.ndarray | None, policy: np.ndarray) -> dict[str, Any]:
+    """Return a row of the metrics from the gaps and regrets of games, and one policy."""
+    row: dict[str, Any] = {}
+    for name, values in zip(("gap", "average_gap", "omd_gap"), gaps, strict=False):
+        error = float(values.std() / np.sqrt(values.size))
+        row |= {name: float(values.mean()), f"{name}_error": error}
+    if regret is not None:
+        mean = regret.mean(0)
+        row |= {"row_regret": float(mean[0]), "column_regret": float(mean[1])}
+    if policy.shape == (3,):  # a policy of a matrix game that can be drawn in a triangle
+        row[_PATH] = policy.tolist()
     return row
 
 
 def _record(
-    config: SelfPlay,
-    games: Any,
-    metrics: list[dict[str, Any]],
-    done: int,
-    first: Trace,
-    last: Trace | None,
+    config: SelfPlay, settings: Any, games: Any, metrics: list[dict[str, Any]], played: _Played
 ) -> Record:
-    """Return the record after `done` rounds, with a certificate if the run is complete."""
+    """Return the record of a run, with a certificate if the run is complete."""
     states = () if config.states is None else (config.states,)
     uniform = tuple(np.full((*states, count), 1.0 / count) for count in games.actions)
     scalars: dict[str, Any] = {
         "uniform": float(certify(games, uniform).nash_conv.mean()),
         "gap": metrics[-1]["gap"] if metrics else None,
-        "rounds": done,
+        "rounds": played.rounds,
+        "games": played.games,
     }
-    rows = [{_COLUMNS[name]: row[name] for name in row if name != _PATH} for row in metrics]
+    rows = [{_COLUMNS[name]: row[name] for name in row if name in _COLUMNS} for row in metrics]
     table = Table.from_dicts(rows) if rows else Table(tuple(_COLUMNS.values()), [])
     arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
     later = arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
     solution = None
-    if last is not None:
-        certificate = certify(games, last.last)
-        message = f"{last.rounds:,} rounds were played"
+    if played.last is not None:
+        certificate = certify(games, played.last)
+        message = f"{played.rounds:,} rounds were played"
         status = Status(Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
         value = certificate.value[..., 0]
-        solution = Solution(Profile(last.last), value, certificate, status)
+        solution = Solution(Profile(played.last), value, certificate, status)
     if _PATH in arrays:  # the path from round 1 on, and the equilibrium
-        early = first.recorded.rounds < later[0]
-        arrays[_PATH] = np.concatenate([first.recorded.last[0][early, _DRAWN], arrays[_PATH]])
-        arrays[f"{_PATH}_rounds"] = np.concatenate([first.recorded.rounds[early], later])
+        early = played.path_rounds < later[0]
+        arrays[_PATH] = np.concatenate([played.path[early], arrays[_PATH]])
+        arrays[f"{_PATH}_rounds"] = np.concatenate([played.path_rounds[early], later])
         arrays["nash"] = solve(games[_DRAWN]).policy[0]
         what = (
             f"row ({config.row}) against {config.column} in game {_DRAWN} of "
@@ -319,4 +352,4 @@ def _record(
             gap = np.asarray(solution.certificate.nash_conv)[_DRAWN]
             scalars["drawn"] |= {"gap": float(gap)}
     plain = None if solution is None else solution.to_plain()
-    return Record("self-play", config, scalars, arrays, {"curve": table}, solution=plain)
+    return Record("self-play", settings, scalars, arrays, {"curve": table}, solution=plain)

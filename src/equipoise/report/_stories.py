@@ -244,6 +244,7 @@ WORDS = {
     "stats.welfare": "welfare",
     # Curves.
     "average_gap": "gap of the average policies",
+    "omd_gap": "gap of mirror descent",
     "row_regret": "regret of the row player",
     "column_regret": "regret of the column player",
     # Settings.
