@@ -319,7 +319,7 @@ def test_a_demo_that_another_process_plays_is_refused(tmp_path, capsys):
 
 
 def test_two_writers_of_one_run_are_one_line(tmp_path, capsys):
-    command = ["play", "--rounds", "20", "--games", "2", "--run", str(tmp_path / "run")]
+    command = ["play", "--row", "omd", "--rounds", "20", "--run", str(tmp_path / "run")]
     with Run.create(tmp_path / "run", {}):
         assert main(command) == 2
     error = capsys.readouterr().err

@@ -1,6 +1,7 @@
 """`equipoise play`: the table, the run folder, going on, and wrong input."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,13 @@ import pytest
 import equipoise as eq
 from equipoise import dynamics
 from equipoise.cli import main
+from equipoise.cli._parsing import parse
+from equipoise.cli.play import names
 from equipoise.report import certificate_of
 from equipoise.report._pictures import pictures_of
 from equipoise.runs import Record
 
-SMALL = ["--rounds", "300", "--games", "4"]
+SMALL = ["--rounds", "300", "--games", "4", "--row", "omd"]
 
 
 def play(folder, *arguments):
@@ -99,9 +102,20 @@ def test_markov_games_are_played(capsys, tmp_path):
         *((["--rounds", r], "--rounds: expected a whole") for r in ("0", "3e9", "1e20")),
         (["--discount", "0.5"], "--discount: expected this option only with --states"),
         (["--concentration", "0.1"], "--concentration: expected this option only with --states"),
-        (["--row", "best-responder", "--column", "best-responder"], "column: expected a learner"),
+        (["--row", "best-responder"], "column: expected a learner"),
         (["--states", "2", "--row", "exp3-ix"], "--row: expected for Markov games"),
         (["--games", "0"], "games: expected a whole number"),
+        (
+            ["--row", "any", "--rounds", "1e5"],
+            "found 'any', which plays at most 1,024; use 'guarded",
+        ),
+        (["--row", "any", "--actions", "7"], "--row: expected players for 7 x 7 actions"),
+        (["--row", "any", "--states", "2"], "found 'any', which is for matrix games with 2 to 6"),
+        (["--column", "markov"], "--column: expected players for 3 x 3 actions, found"),
+        (["--states", "2", "--row", "markov", "--rounds", "2e9"], "use a learner such as 'omd' or"),
+        (["--states", "2", "--row", "guarded:markov"], "--row: expected players without a guard"),
+        (["--row", "anny"], "did you mean any?"),
+        (["--row", "guarded:omd"], "--row: expected a folder with players.json in it"),
     ],
 )
 def test_wrong_input_is_told_in_a_line(capsys, tmp_path, arguments, complaint):
@@ -112,7 +126,7 @@ def test_wrong_input_is_told_in_a_line(capsys, tmp_path, arguments, complaint):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("rounds", ["1.5", "nan", "inf", "few", ""])
+@pytest.mark.parametrize("rounds", ["1.5", "nan", "inf", "few", ""])  # an optional count
 def test_counts_are_whole_numbers(capsys, tmp_path, rounds):
     assert main(["play", "--run", str(tmp_path / "run"), f"--rounds={rounds}"]) == 2
     out, err = capsys.readouterr()
@@ -174,9 +188,7 @@ def test_discount_and_concentration_reach_the_games(capsys, tmp_path):
     assert (config["discount"], config["concentration"]) == (0.5, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("flag", "names"), [("--row", dynamics.LEARNERS), ("--noise", dynamics.NOISES)]
-)
+@pytest.mark.parametrize(("flag", "names"), [("--row", names()), ("--noise", dynamics.NOISES)])
 def test_learners_and_noises_are_called_as_in_python(capsys, flag, names):
     for name in names:
         assert main(["play", flag, name, "--print-config"]) == 0
@@ -196,7 +208,7 @@ def test_ctrl_c_keeps_what_was_played(tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "equipoise", "play", "--run", str(folder)]
     process = subprocess.Popen(
-        [*command, "--rounds", "2e9", "--games", "64"],
+        [*command, "--rounds", "2e9", "--games", "64"],  # too many rounds for pre-trained players
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -215,3 +227,78 @@ def test_ctrl_c_keeps_what_was_played(tmp_path):
     assert "same command again" in err
     kept = max(int(file.stem) for file in (folder / "checkpoints").glob("*.npz"))
     assert f"interrupted after {kept:,} of" in err
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder of players of 2 x 2 games, who were trained for matches of 16 rounds."""
+    folder = tmp_path_factory.mktemp("players")
+    config = eq.incontext.Config(rounds=16, layers=1, width=8, hidden=8, seeds=2)
+    family = eq.games.families.uniform(actions=2)
+    eq.incontext.save(eq.incontext.initial_players(family, config, key=0), folder, config, family)
+    return str(folder)
+
+
+TINY = ["--actions", "2", "--games", "3"]
+
+
+def test_players_of_a_folder_are_seated_beside_mirror_descent(capsys, tmp_path, trained):
+    folder = tmp_path / "run"
+    words = ["play", *TINY, "--row", trained, "--column", "omd", "--rounds", "16"]
+    assert main([*words, "--run", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "against omd" in " ".join(out.split())
+    assert "OMD gap" in out
+    record = Record.load(folder)
+    games = dynamics.SelfPlay(actions=2, games=3).sample()
+    players, omd = eq.incontext.load(trained)[0], dynamics.OMD()
+    expected = dynamics.play(games, players, omd, rounds=16, key=1)
+    np.testing.assert_array_equal(certificate_of(record).nash_conv, expected.curve[-1])
+    assert record.arrays["gap"] == pytest.approx(expected.curve.mean(1))
+    alone = dynamics.play(games, omd, omd, rounds=16, key=1)
+    assert record.arrays["omd_gap"] == pytest.approx(alone.curve.mean(1))
+    assert (folder / "report.html").exists()
+    assert main([*words, "--run", str(folder), "--json"]) == 0
+    document = strict(capsys.readouterr().out)
+    assert (document["finished"], document["read_from_disk"], document["games"]) == (True, True, 3)
+
+
+def test_guarded_players_play_on(capsys, tmp_path, trained):
+    words = ["play", *TINY, "--run", str(tmp_path / "run"), "--rounds", "200"]
+    assert main([*words, "--row", trained]) == 2
+    assert f"use 'guarded:{trained}'" in capsys.readouterr().err
+    assert main([*words, "--row", f"guarded:{trained}", "--json"]) == 0
+    assert strict(capsys.readouterr().out)["curve"]["rounds"] == [100, 177, 200]
+
+
+def test_other_players_in_the_same_folder_are_another_run(capsys, tmp_path, trained, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["play", *TINY, "--row", "players", "--rounds", "4", "--json"]
+    shutil.copytree(trained, "players")
+    assert main(words) == 0
+    config = eq.incontext.Config(rounds=16, layers=1, width=8, hidden=8)
+    family = eq.games.families.uniform(actions=2)
+    other = eq.incontext.initial_players(family, config, key=1)
+    eq.incontext.save(other, "players", config, family)
+    capsys.readouterr()
+    assert main(words) == 0
+    document = strict(capsys.readouterr().out)
+    assert (document["read_from_disk"], document["folder"]) == (False, "runs/play-2")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", ("any", "any", 1000, 32)),
+        ("--states 3", ("markov", "markov", 1000, 32)),
+        ("--column omd", ("any", "omd", 1000, 32)),
+        ("--rounds 1e5", ("omd", "omd", 100_000, 256)),
+        ("--actions 7", ("omd", "omd", 100_000, 256)),
+        ("--row exp3-ix", ("exp3-ix", "exp3-ix", 100_000, 256)),
+        ("--row guarded:any", ("guarded:any", "guarded:any", 100_000, 32)),
+    ],
+)
+def test_the_defaults_are_those_of_the_help(words, expected):
+    config, players = parse("play", words.split())._seated()
+    assert (config.row, config.column, config.rounds, config.games) == expected
+    assert set(players) == set(expected[:2]) - set(dynamics.LEARNERS)

@@ -9,7 +9,7 @@ from equipoise.cli._inputs import check_folder, in_run_folder
 from equipoise.core import InputError
 from equipoise.runs import Run
 
-PLAY = ["play", "--rounds", "50", "--games", "2"]
+PLAY = ["play", "--row", "omd", "--rounds", "50", "--games", "2"]
 
 
 def start(config):

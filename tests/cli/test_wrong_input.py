@@ -144,7 +144,7 @@ def test_what_was_typed_is_named(capsys, tmp_path, monkeypatch, line):
 
 def test_the_run_of_other_options_is_the_wrong_folder(capsys, tmp_path):
     for rounds, code in (("20", 0), ("30", 2)):
-        arguments = ["play", "--games", "2", "--rounds", rounds, "--run", str(tmp_path / "a")]
+        arguments = ["play", "--row", "omd", "--rounds", rounds, "--run", str(tmp_path / "a")]
         assert main(arguments) == code
     assert "error: --run: expected the config of" in capsys.readouterr().err
 

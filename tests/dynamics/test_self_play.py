@@ -6,7 +6,9 @@ import signal
 import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.dynamics import SelfPlay as Config
+from equipoise.dynamics import _engine as engine
 from equipoise.dynamics import _self_play as self_play
 from equipoise.runs import Record
 
@@ -82,3 +84,61 @@ def test_rounds_that_cannot_be_played_leave_no_folder(tmp_path, rounds):
     with pytest.raises(ValueError, match="rounds: expected"):
         self_play.self_play(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def learners():
+    """Players of 2 x 2 games, plain and with a guard that takes over after eight rounds."""
+    config = eq.incontext.Config(rounds=16, layers=1, width=8, hidden=8)
+    players = eq.incontext.initial_players(eq.games.families.uniform(actions=2), config, key=0)
+    return {"plain": players, "guarded": eq.incontext.Guarded(players, rounds=8)}
+
+
+def test_players_are_saved_game_by_game(monkeypatch, tmp_path, learners):
+    """Ctrl-C while a batch of games is played keeps the batches before it, without contexts."""
+    config = Config(actions=2, games=70, rounds=40, row="guarded", column="plain")
+    monkeypatch.setattr(self_play, "context_batch", lambda: 32)
+    monkeypatch.setattr(engine, "CONTEXT_PIECE", 8)
+    whole = self_play.self_play(config, tmp_path / "whole", learners=learners)
+    assert (whole.scalars["rounds"], whole.scalars["games"]) == (40, 70)
+    play, advance, calls = self_play.play, engine._advance, []
+
+    def counted(*arguments, **options):
+        calls.append(0)
+        return play(*arguments, **options)
+
+    def pressed(*arguments, **options):
+        if len(calls) == 3:  # every batch is played twice, by the players and by mirror descent
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(*arguments, **options)
+
+    for expected in (32, 64):
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(self_play, "play", counted)
+            patch.setattr(engine, "_advance", pressed)
+            record = self_play.self_play(config, tmp_path / "cut", learners=learners)
+        assert record.scalars["games"] == expected
+        assert len(calls) == 3
+        assert not (tmp_path / "cut" / "record.json").exists()
+    assert record.arrays["rounds"].tolist() == [40]
+    (kept,) = (tmp_path / "cut" / "checkpoints").glob("*64.npz")
+    assert kept.stat().st_size < 50_000
+    assert_same(whole, self_play.self_play(config, tmp_path / "cut", learners=learners))
+    for name in ("record.json", "record.npz", "metrics.jsonl"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+
+
+def test_players_of_other_games_leave_no_folder(tmp_path, learners):
+    config = Config(games=2, rounds=4, row="plain")
+    with pytest.raises(ValueError, match="expected 2 actions and no states"):
+        self_play.self_play(config, tmp_path / "run", learners=learners)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_learner_of_ones_own_has_a_name(learners):
+    named = {"mine": eq.dynamics.OMD()}
+    mine = self_play.self_play(Config(games=4, rounds=30, row="mine"), learners=named)
+    same = self_play.self_play(Config(games=4, rounds=30))
+    np.testing.assert_array_equal(mine.arrays["gap"], same.arrays["gap"])
+    assert "omd_gap" not in mine.arrays

@@ -41,7 +41,7 @@ document.title = JSON.stringify({
 RUNS = {
     "matrix": "solve rock-paper-scissors",
     "crowd": "solve public-good --set agents=90 --option objective=welfare",
-    "play": "play --rounds 200 --games 2",
+    "play": "play --row omd --rounds 200 --games 2",
     "learn": "learn demand-response --set agents=30 --set horizon=3 --episodes 12",
     "offline": "offline LOG --rank 2 --iterations 20",
 }

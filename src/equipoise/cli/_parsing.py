@@ -73,14 +73,17 @@ _REGISTRY = tyro.constructors.ConstructorRegistry()
 
 @_REGISTRY.primitive_rule
 def _whole_numbers(info: Any) -> Any:
-    """Accept whole numbers written as 1e5."""
-    if info.type is not int:
+    """Accept whole numbers written as 1e5, and the word None if a number is optional."""
+    optional = info.type == int | None
+    if info.type is not int and not optional:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="INT",
-        instance_from_str=lambda words: read_whole(words[0]),
-        is_instance=lambda value: isinstance(value, int),
+        instance_from_str=lambda words: (
+            None if optional and words[0] == "None" else read_whole(words[0])
+        ),
+        is_instance=lambda value: isinstance(value, int) or (optional and value is None),
         str_from_instance=lambda value: [str(value)],
     )
 

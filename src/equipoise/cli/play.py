@@ -52,15 +52,15 @@ Name = Annotated[str | None, tyro.conf.arg(constructor_factory=_a_name)]
 
 @dataclass(frozen=True)
 class Play:
-    """Let two learners or pre-trained players play random games, and measure NashConv and regret.
+    """Let two learners play random games, and measure NashConv and regret.
 
     Without options, the pre-trained players "any" play 1,000 rounds of 3 x 3 games, and the table
-    compares them with mirror descent. Names of players are "any", "markov" (for Markov games) and
-    the others that `equipoise evaluate` accepts, or a folder that `equipoise pretrain` wrote. They
-    play about 1,000 rounds. With "guarded:" before the name, as in guarded:any, mirror descent
-    continues from there, in matches of any length.
+    compares them with mirror descent (OMD gap). A learner is named, or pre-trained: "any", "markov"
+    for Markov games, and the others that `equipoise evaluate` accepts, or a folder that `equipoise
+    pretrain` wrote. Pre-trained players play as many rounds as they were trained for, about 1,000.
+    As guarded:any, they play longer: mirror descent continues from their policies.
 
-    Most learners and all players see only their own actions and rewards; optimistic and
+    Most learners, and all pre-trained ones, see only their own actions and rewards; optimistic and
     regret-matching see the reward of every own action, and best-responder sees the game.
 
     Prints the mean NashConv of the last and of the average policies at selected rounds, and the
@@ -91,15 +91,15 @@ class Play:
 
     # -- play
 
-    #: Learner or player that plays the rows. Default: any, or markov with --states, in games of a
-    #: size and length that it can play, otherwise omd.
+    #: Learner that plays the rows: a name, a folder of players, or guarded: and players. Default:
+    #: any, or markov with --states, in games of a size and length that it can play, otherwise omd.
     row: Name = None
-    #: Learner or player that plays the columns. Default: the same as for the rows.
+    #: Learner that plays the columns. Default: the same as for the rows.
     column: Name = None
-    #: Number of rounds, which may be written as 1e6. Default: 1,000 for players, and 100,000 for
-    #: learners and guarded players.
+    #: Number of rounds, which may be written as 1e6. Default: 1,000 if a pre-trained player without
+    #: a guard plays, otherwise 100,000.
     rounds: int | None = None
-    #: Number of games. Default: 32 if a player plays, otherwise 256.
+    #: Number of games. Default: 32 if a pre-trained player plays, otherwise 256.
     games: int | None = None
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
     noise: Annotated[str, one_of("equipoise.dynamics", "NOISES")] = "exact"

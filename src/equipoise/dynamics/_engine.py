@@ -125,7 +125,7 @@ def run(
         return games, who, sounds, words, loop
 
     ends = [end for end in seats.context_ends if end < stops[-1]]
-    pauses = _pauses(ends, stops[-1]) if seats.in_context else []
+    pauses = _pauses(seats.last_context or stops[-1], stops[-1]) if seats.in_context else []
     kept = set(stops)
 
     def play_tile(
@@ -182,13 +182,12 @@ def run(
     return Outcome(*jax.tree.map(join, *pieces))
 
 
-def _pauses(ends: list[int], last: int) -> set[int]:
-    """Return the rounds before `last` after which play with contexts looks for Ctrl-C.
+def _pauses(read: int, last: int) -> set[int]:
+    """Return the rounds before `last` after which play looks for Ctrl-C, with contexts to `read`.
 
-    >>> sorted(_pauses([64], 50_000)), sorted(_pauses([], 100))
+    >>> sorted(_pauses(64, 50_000)), sorted(_pauses(100, 100))
     ([32, 64, 16384, 32768, 49152], [32, 64, 96])
     """
-    read = ends[-1] if ends else last
     return {*range(CONTEXT_PIECE, min(read + 1, last), CONTEXT_PIECE), *range(PIECE, last, PIECE)}
 
 

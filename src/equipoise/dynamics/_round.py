@@ -186,10 +186,18 @@ class Seats(eqx.Module):
         return replace(self, row=bound(self.row), column=bound(self.column))
 
     @property
+    def _context_rounds(self) -> list[int | None]:
+        return [who.context_rounds for who in self.each if isinstance(who, ContextLearner)]
+
+    @property
     def context_ends(self) -> list[int]:
         """Rounds after which a learner no longer reads its context, in ascending order."""
-        both = [who.context_rounds for who in self.each if isinstance(who, ContextLearner)]
-        return sorted({last for last in both if last is not None})
+        return sorted({last for last in self._context_rounds if last is not None})
+
+    @property
+    def last_context(self) -> int | None:
+        """Round after which no learner reads a context; None if a learner always does."""
+        return None if None in self._context_rounds else max(self.context_ends, default=0)
 
     def after(self, t: int, states: Any) -> tuple["Seats", Any]:
         """Return the seats and states after round `t`, without contexts that are no longer read."""

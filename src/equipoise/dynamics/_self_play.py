@@ -265,7 +265,7 @@ def _by_games(
 
     def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
         some, how = slice(step, until), {"rounds": config.rounds, "noise": NOISES[config.noise]}
-        trace = play(games[some], row, column, key=keys[some], record=stops, **how)
+        trace = play(games[some], row, column, key=keys[some], record=stops.tolist(), **how)
         other = play(games[some], omd, omd, key=keys[some], record=record, **how)
         curves = trace.curve[late], trace.average_curve[late], other.curve
         for kept, curve in zip(state["gaps"], curves, strict=True):
@@ -327,7 +327,10 @@ def _record(
         "rounds": played.rounds,
         "games": played.games,
     }
-    rows = [{_COLUMNS[name]: row[name] for name in row if name in _COLUMNS} for row in metrics]
+    # With mirror descent's column, the table fits on a narrow screen without this one.
+    left_out = {"average_gap_error"} if metrics and "omd_gap" in metrics[0] else set()
+    shown = {name: title for name, title in _COLUMNS.items() if name not in left_out}
+    rows = [{shown[name]: row[name] for name in row if name in shown} for row in metrics]
     table = Table.from_dicts(rows) if rows else Table(tuple(_COLUMNS.values()), [])
     arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
     later = arrays["rounds"] = arrays.pop("step", np.zeros(0, int))

@@ -4,7 +4,7 @@ from equipoise.core import InputError, checks
 from equipoise.incontext._config import Config
 from equipoise.incontext._files import description, load
 from equipoise.incontext._guarded import Guarded
-from equipoise.incontext._players import AnySize, Players, check_shape, shape_in_words
+from equipoise.incontext._players import Players, check_size
 
 #: What a name begins with if the players are to be guarded.
 GUARDED = "guarded:"
@@ -34,24 +34,18 @@ def make_players(
     >>> eq.incontext.make_players("any", actions=3, rounds=10_000)
     Traceback (most recent call last):
         ...
-    equipoise.core.errors.InputError: name: expected players of matches of 10,000 rounds, found
-    'any', which plays at most 1,024; use 'guarded:any' or
-    fewer rounds
+    equipoise.core.errors.InputError: name: expected players for 10,000 rounds, found 'any',
+    which plays at most 1,024; use 'guarded:any' or fewer rounds
     """
     sizes = (actions, actions) if isinstance(actions, int) else actions
-    wanted = f"games with {shape_in_words(sizes, states)}"
     plain, guarded = str(name).removeprefix(GUARDED), str(name).startswith(GUARDED)
     try:
         config, players = Config.from_plain(description(plain)["config"]), load(plain)[0]
-        if isinstance(players.tokens, AnySize):
-            check_shape(players.tokens, sizes, states)
-        elif (sizes, states) != (players.actions, players.states):
-            own = f"games with {shape_in_words(players.actions, players.states)}"
-            raise InputError("games", own, wanted)
+        check_size(players, sizes, states)
     except InputError as error:
         if error.argument == "games":
-            found = f"{str(name)!r}, which plays {error.expected}"
-            raise InputError(argument, f"players of {wanted}", found) from None
+            found = f"{str(name)!r}, which is for {error.expected}"
+            raise InputError(argument, f"players for {error.found}", found) from None
         if error.argument != "name":
             raise
         raise InputError(argument, error.expected, error.found, error.hint) from None
@@ -65,5 +59,5 @@ def make_players(
         found = f"{str(name)!r}, which plays at most {most:,}"
         other = repr(GUARDED + plain) if states is None else "a learner such as 'omd'"
         hint = f"use {other} or fewer rounds"
-        raise InputError(argument, f"players of matches of {rounds:,} rounds", found, hint)
+        raise InputError(argument, f"players for {rounds:,} rounds", found, hint)
     return players

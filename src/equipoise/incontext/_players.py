@@ -294,12 +294,12 @@ class Players(Pair):
     def __repr__(self) -> str:
         """Describe the players in one line, without their weights."""
         if not hasattr(self.models.embed, "shape"):  # JAX transformations remove the weights
-            return f"Players({shape_in_words(self.actions, self.states)})"
+            return f"Players({_shape(self.actions, self.states)})"
         names = {RoundTokens: "round", VocabularyTokens: "vocabulary"}
         names |= {AdaptiveTokens: "adaptive", MarkovTokens: "adaptive"}
         tokens = names.get(type(self.tokens), type(self.tokens).__name__)
         return (
-            f"Players({shape_in_words(self.actions, self.states)}, {self.parameters:,} weights, "
+            f"Players({_shape(self.actions, self.states)}, {self.parameters:,} weights, "
             f"seeds={self.seeds}, seats={self.seats}, tokens={tokens!r})"
         )
 
@@ -399,14 +399,17 @@ def check_players(players: Any, games: Any) -> None:
     """Raise unless the players can play these games."""
     check_one_pair(players)
     check_games(games)
-    found = (games.actions, getattr(games, "states", None))
-    if isinstance(players.tokens, AnySize):
-        check_shape(players.tokens, *found)
-    elif found != (players.actions, players.states):
-        raise InputError(
-            "games", shape_in_words(players.actions, players.states), shape_in_words(*found)
-        )
+    check_size(players, games.actions, getattr(games, "states", None))
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
+
+
+def check_size(players: Players, actions: tuple[int, int], states: int | None) -> None:
+    """Raise unless the players can play games of this size."""
+    if isinstance(players.tokens, AnySize):
+        check_shape(players.tokens, actions, states)
+    elif (actions, states) != (players.actions, players.states):
+        own = _shape(players.actions, players.states)
+        raise InputError("games", own, _shape(actions, states))
 
 
 def check_shape(tokens: AnySize, actions: tuple[int, ...], states: int | None) -> None:
@@ -420,12 +423,7 @@ def check_shape(tokens: AnySize, actions: tuple[int, ...], states: int | None) -
         raise InputError("games", expected, f"{' x '.join(map(str, actions))} actions{where}")
 
 
-def shape_in_words(actions: tuple[int, int], states: int | None) -> str:
-    """Describe the size of games.
-
-    >>> shape_in_words((2, 3), 4)
-    '2 x 3 actions in 4 states'
-    """
+def _shape(actions: tuple[int, int], states: int | None) -> str:
     where = "" if states is None else f" in {states} states"
     return f"{actions[0]} x {actions[1]} actions{where}"
 

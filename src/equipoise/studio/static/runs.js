@@ -61,7 +61,7 @@ export async function open(root, state, save) {
     compare.href = `/report?${there.map((name) => `run=${encodeURIComponent(name)}`).join("&")}`;
     if (!there.length) {
       pictures.replaceChildren(); drawn.clear();
-      if (!listed.length) code.show({ python: 'import equipoise as eq\neq.dynamics.self_play(eq.dynamics.SelfPlay(rounds=1000), "runs/first")', command: "equipoise play --rounds 1000 --run runs/first" });
+      if (!listed.length) code.show({ python: 'import equipoise as eq\neq.dynamics.self_play(eq.dynamics.SelfPlay(rounds=1000), "runs/first")', command: "equipoise play --row omd --rounds 1000 --run runs/first" });
       return;
     }
     const found = await oops.guard(() => call("runs", "curves", { runs: there }));
