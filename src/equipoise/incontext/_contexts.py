@@ -24,7 +24,8 @@ from equipoise.games import MarkovGame, MatrixGame
 from equipoise.incontext._config import Config
 from equipoise.incontext._markov_tokens import MarkovTokens
 from equipoise.incontext._model import Transformer
-from equipoise.incontext._players import AnySize, Players, read_policy
+from equipoise.incontext._players import Players, read_policy
+from equipoise.incontext._sizes import AnySize
 from equipoise.incontext._tokens import PlainTokens, Tokens
 from equipoise.solvers import solve
 

@@ -4,7 +4,8 @@ from equipoise.core import InputError, checks
 from equipoise.incontext._config import Config
 from equipoise.incontext._files import description, load
 from equipoise.incontext._guarded import Guarded
-from equipoise.incontext._players import Players, check_size
+from equipoise.incontext._players import Players
+from equipoise.incontext._sizes import check_size
 
 #: What a name begins with if the players are to be guarded.
 GUARDED = "guarded:"

@@ -26,17 +26,16 @@ from equipoise.dynamics import (
 )
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
-from equipoise.incontext._adaptive import FEWEST, AdaptiveTokens, Book
+from equipoise.incontext._adaptive import AdaptiveTokens, Book
 from equipoise.incontext._config import Config, check_config, check_weights
 from equipoise.incontext._markov_tokens import MarkovBook, MarkovTokens
 from equipoise.incontext._model import Transformer, lower_precision, random_transformer
+from equipoise.incontext._sizes import AnySize, check_games, check_shape, check_size, shape
 from equipoise.incontext._tokens import PlainTokens, RoundTokens, VocabularyTokens
 
 Reading = Literal["softmax", "linear"]
 Precision = Literal["auto", "float32", "bfloat16"]
 SEATS = ("row", "column")
-#: Tokens of players that play games of any size. They keep a `Book` or a `MarkovBook`.
-AnySize = AdaptiveTokens | MarkovTokens
 
 
 def pick(tree: Any, index: Any) -> Any:
@@ -294,12 +293,12 @@ class Players(Pair):
     def __repr__(self) -> str:
         """Describe the players in one line, without their weights."""
         if not hasattr(self.models.embed, "shape"):  # JAX transformations remove the weights
-            return f"Players({_shape(self.actions, self.states)})"
+            return f"Players({shape(self.actions, self.states)})"
         names = {RoundTokens: "round", VocabularyTokens: "vocabulary"}
         names |= {AdaptiveTokens: "adaptive", MarkovTokens: "adaptive"}
         tokens = names.get(type(self.tokens), type(self.tokens).__name__)
         return (
-            f"Players({_shape(self.actions, self.states)}, {self.parameters:,} weights, "
+            f"Players({shape(self.actions, self.states)}, {self.parameters:,} weights, "
             f"seeds={self.seeds}, seats={self.seats}, tokens={tokens!r})"
         )
 
@@ -403,31 +402,6 @@ def check_players(players: Any, games: Any) -> None:
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
 
 
-def check_size(players: Players, actions: tuple[int, int], states: int | None) -> None:
-    """Raise unless the players can play games of this size."""
-    if isinstance(players.tokens, AnySize):
-        check_shape(players.tokens, actions, states)
-    elif (actions, states) != (players.actions, players.states):
-        own = _shape(players.actions, players.states)
-        raise InputError("games", own, _shape(actions, states))
-
-
-def check_shape(tokens: AnySize, actions: tuple[int, ...], states: int | None) -> None:
-    """Raise unless games of this shape fit the tokens of players of any size."""
-    most = tokens.states
-    fits = states is None if most is None else states is not None and states <= most
-    if not fits or not all(FEWEST <= count <= tokens.actions for count in actions):
-        expected = "matrix games" if most is None else f"Markov games of at most {most} states"
-        expected += f" with {FEWEST} to {tokens.actions} actions for each player"
-        where = "" if states is None else f" in {states} states"
-        raise InputError("games", expected, f"{' x '.join(map(str, actions))} actions{where}")
-
-
-def _shape(actions: tuple[int, int], states: int | None) -> str:
-    where = "" if states is None else f" in {states} states"
-    return f"{actions[0]} x {actions[1]} actions{where}"
-
-
 def play(
     players: Players,
     games: MatrixGame | MarkovGame,
@@ -495,11 +469,3 @@ def play(
         record = [2**k for k in range(31) if 2**k < rounds]
     options: Any = {"noise": noise, "reward_range": reward_range, "start": start, "history": True}
     return dynamics.play(games, *learners, rounds=rounds, key=key, record=record, **options)
-
-
-def check_games(games: Any, name: str = "games", also: str = "") -> None:
-    """Raise unless `games` are two-player zero-sum games; errors call the argument `name`."""
-    if not isinstance(games, MatrixGame | MarkovGame):
-        raise InputError(name, f"{also}a MatrixGame or MarkovGame", type(games).__name__)
-    if isinstance(games, MarkovGame):
-        games.check_stationary_zero_sum(name)

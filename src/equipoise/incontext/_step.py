@@ -20,7 +20,8 @@ from equipoise.incontext._config import Config
 from equipoise.incontext._contexts import Context, take
 from equipoise.incontext._model import Transformer, lower_precision
 from equipoise.incontext._optimiser import make_optimiser
-from equipoise.incontext._players import AnySize, Player, Players, pick
+from equipoise.incontext._players import Player, Players, pick
+from equipoise.incontext._sizes import AnySize
 
 #: Smallest and largest scale of Gaussian noise in training.
 GAUSSIAN_SCALES = (0.03, 0.5)

@@ -20,7 +20,8 @@ from equipoise.games.families import Family, mixture
 from equipoise.incontext import _files as files
 from equipoise.incontext._evaluated import PLAYERS, record_of
 from equipoise.incontext._files import description, family_of, load
-from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
+from equipoise.incontext._players import SEATS, Players, check_players, play
+from equipoise.incontext._sizes import check_games
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
 from equipoise.runs import Record, Run, Unfinished, interruptible, resumable
