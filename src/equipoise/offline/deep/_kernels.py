@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.linalg import cho_solve, cholesky, get_lapack_funcs, solve_triangular
 from scipy.optimize import minimize
 
 from equipoise.core import InputError
@@ -161,7 +161,7 @@ def fit_kernels(
         stacked: Any = jax.tree.map(
             lambda *x: jnp.asarray(np.stack(x).reshape(*axes, *np.shape(x[0]))), *models
         )
-        found = Kernels(*stacked, rank == "joint")
+        found = Kernels(*stacked, joint=rank == "joint")
     return found, np.array(errors).reshape(axes), not reached.stopped
 
 
@@ -190,13 +190,14 @@ def _prior(
     Also returns the function that makes hyperparameters of a vector.
     """
 
-    def vector(length: float, context: float, terms: Any, relevance: float, noise: float) -> Any:
-        with_own, without = (np.full(orders, float(x)) for x in terms)
+    def shape_of(length: Any, context: Any, terms: Any, relevance: Any, noise: Any) -> Shape:
+        single = [np.float64(x) for x in (length, context, noise)]
+        parts = [np.full(orders, float(x)) for x in terms]
         each = np.full(others, float(relevance))
-        return Shape(*(np.float64(x) for x in (length, length, context)), with_own, without, each,
-                     np.float64(noise))  # fmt: skip
+        return Shape(single[0], single[0], single[1], parts[0], parts[1], each, single[2])
 
-    mean = vector(np.log(0.7), 0.0, np.log([0.3, 0.1]), np.log(2.0 / max(1, others)), np.log(0.1))
+    each = np.log(2.0 / max(1, others))
+    mean = shape_of(np.log(0.7), 0.0, np.log([0.3, 0.1]), each, np.log(0.1))
     leaves, tree = jax.tree.flatten(mean)
     ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
 
@@ -205,7 +206,7 @@ def _prior(
         shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
         return jax.tree.unflatten(tree, shaped)
 
-    return (_flat(mean), _flat(vector(1.0, 2.0, (3.0, 3.0), 3.0, 3.0))), unravel
+    return (_flat(mean), _flat(shape_of(1.0, 2.0, (3.0, 3.0), 3.0, 3.0))), unravel
 
 
 def _flat(shape: Shape) -> np.ndarray:
@@ -227,15 +228,18 @@ def _most_evident(
     bounds = list(zip(mean - 4.0 * spread, mean + 4.0 * spread, strict=True))
     bounds[-1] = (np.log(1e-4), np.log(3.0))
 
+    (invert,) = get_lapack_funcs(("potri",), (rewards,))
+
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         shape = jax.tree.map(jnp.float32, unravel(point))
         matrix = np.array(_similarity(shape, rows, rows, joint), np.float64)
         matrix.flat[:: count + 1] += np.exp(point[-1]) + 1e-6 * matrix[0, 0]
-        lower, failed = lapack.dpotrf(matrix, lower=1)
-        if failed:
+        try:
+            lower = cholesky(matrix, lower=True)
+        except np.linalg.LinAlgError:  # not positive definite, by rounding
             return np.inf, np.zeros_like(point)
         solved = cho_solve((lower, True), rewards)
-        half = np.tril(lapack.dpotri(lower, lower=1)[0])
+        half = np.tril(invert(lower, lower=1)[0])
         weights = (half + np.tril(half, -1).T - np.outer(solved, solved)) / 2.0
         slope = _flat(_slopes(shape, rows, joint, jnp.asarray(weights, jnp.float32)))
         slope[-1] = np.exp(point[-1]) * np.trace(weights)
@@ -279,7 +283,7 @@ class Posterior:
             right += features @ rewards[block]
         self.factor = cholesky(gram, lower=True)
         self.weights = cho_solve((self.factor, True), right)
-        self.coefficients = solve_triangular(self.lower, self.weights, trans="T", lower=True)
+        self.coefficients = solve_triangular(self.lower, self.weights, trans=1, lower=True)
         #: Errors of rows predicted from all other rows, and their squares divided by the variances
         #: that they should have.
         self.residuals, self.surprise = np.empty((2, len(rewards)))
