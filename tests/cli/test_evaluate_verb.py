@@ -8,7 +8,7 @@ import pytest
 from equipoise import incontext
 from equipoise.cli import main
 from equipoise.games import families
-from equipoise.incontext import evaluation
+from equipoise.incontext import _evaluated, evaluation
 from equipoise.runs import Record
 
 SMALL = ["--games", "4", "--rounds", "32", "--search", "20", "--opponent-games", "2"]
@@ -28,7 +28,7 @@ def measured(players, games, rounds, key, **more):
     """What an evaluation finds, made up."""
     stops, count = np.array(sorted({min(16, rounds), rounds})), len(games)
     gaps = {name: np.full((1, len(stops), count), gap) for name, gap in CURVES.items()}
-    return evaluation._record(
+    return _evaluated.record_of(
         {"rounds": rounds, "games": count, "seeds": 1, "search": more["search"]},
         stops,
         gaps,
@@ -120,3 +120,37 @@ def test_wrong_input_is_told_in_a_line(capsys, players, arguments, complaint):
     message = capsys.readouterr().err
     assert complaint in message
     assert message.count("\n") == 1
+
+
+def test_ctrl_c_without_a_folder_shows_what_is_finished(capsys, players, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    measure, done = evaluation._Evaluation.advance, []
+
+    def until_static(work, found, step, until):
+        if work.parts[step][0] == work._certify_static:
+            raise KeyboardInterrupt
+        done.append(step)
+        return measure(work, found, step, until)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation._Evaluation, "advance", until_static)
+        assert main(["evaluate", str(players), *SMALL]) == 130
+        assert main(["evaluate", str(players), *SMALL, "--json"]) == 130
+    first = len(done) // 2
+    out, err = capsys.readouterr()
+    assert first == 1 + len(evaluation.bandit_learners(families.uniform(2).sample(key=0), 8))
+    assert err.splitlines()[0] == (
+        "equipoise: interrupted; the tables show what was finished, 4 games"
+    )
+    assert out.count("Mean NashConv of the last policies") == 1  # nothing on stdout with --json
+    for words in ("in-context players", "EXP3-IX, average", "final NashConv"):
+        assert words in out
+    for words in ("uniform", "best responder", "Rounds that mirror descent needs"):
+        assert words not in out
+
+    def at_once(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluation._Evaluation, "advance", at_once)
+    assert main(["evaluate", str(players), *SMALL]) == 130
+    assert capsys.readouterr() == ("", "equipoise: interrupted\n")

@@ -87,7 +87,7 @@ def test_ctrl_c_keeps_what_was_done(learned, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--critic", "2-IR-65"], "--critic: expected one of linear, 1-IR-128"),
+        (["--critic", "2-IR-65"], "--critic: expected one of kernel, linear"),
         (["--critic", "linear", "--rank", "2"], "--rank: expected auto for continuous actions"),
     ],
 )

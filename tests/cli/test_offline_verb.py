@@ -84,7 +84,7 @@ def test_a_long_table_of_words_becomes_advice_in_words(tmp_path, capsys):
     assert main(["offline", *words, "--iterations", "50", "--run", str(run)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Ann" in out
-    assert "1 of 1,200 actions are missing and masked; columns left alone: season, note" in out
+    assert "absent; unused columns: season, note" in out
     table = (run / "policy.csv").read_text()
     assert "Bob,0,0,present,low," in table
     assert "absent" not in table
@@ -270,6 +270,17 @@ def test_the_play_of_a_refused_log_is_not_called_advice(tmp_path, capsys):
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "what each agent did (this is not advice)" in page
     assert "should do" not in page
+    assert ">Advice<" not in page
+    # Neither is the file: a program that looks for advice finds none.
+    files = {path.name for path in (tmp_path / "run").glob("*.csv")}
+    assert files == {"own-play.csv"}
+    assert not (tmp_path / "run" / "policy.json").exists()
+    assert str(tmp_path / "run" / "own-play.csv") in "".join(out.split())
+    head, row, *_ = (tmp_path / "run" / "own-play.csv").read_text().splitlines()
+    assert head == "agent,context,step,state,action,frequency"
+    assert float(row.split(",")[-1]) == pytest.approx((actions[:, 0] == 0).mean(), abs=1e-6)
+    own = eq.read_policy(tmp_path / "run" / "own-play.json")
+    assert own.policies[0, 0, 0, 1] == pytest.approx(actions[:, 0].mean())
 
 
 def test_a_bound_of_zero_is_told_without_its_rounding(tmp_path, capsys):

@@ -313,7 +313,7 @@ def test_agents_who_are_absent_in_turn_are_told_apart_from_correlated_actions():
     names = {"states": ("present", "absent"), "players": ("Ann", "Bob", "Cyd", "Dee")}
     rewards, actions = np.where(away, 0.0, log.rewards), np.where(away, 0, log.actions)
     found = eq.offline.discover(eq.offline.Log(None, actions, rewards, labels=names, **given))
-    assert "absent at the same times or at opposite times (Ann and Dee)" in found.refusal
+    assert "absent together, or one instead of the other (Ann and Dee)" in found.refusal
     assert "actions are correlated" not in found.refusal
     assert not found.dependence
     # The same absences, but actions of two agents go together while both are present.

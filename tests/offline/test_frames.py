@@ -57,9 +57,10 @@ def test_long_tables_are_put_in_order_and_their_words_kept():
     assert log.actions[7, 2] == np.searchsorted(edges[1:-1], columns["price"][at])
     assert log.labels.action(0, 0) == f"{edges[0]:.4g} to {edges[1]:.4g}"
     assert log.notes == (
-        "data frame: 240 rows; 4 agents at 60 times",
-        "actions in 4 bins (quantiles); context season has 2 values",
-        "0 of 240 actions are missing and masked; columns left alone: heat",
+        "data frame: 240 lines became 60 rows, one for each week, of 4 agents",
+        f"actions in 4 bins (quantiles): {', '.join(log.labels.actions_of(0))}; "
+        "context season: dry, wet",
+        "missing actions or rewards: none; unused columns: heat",
     )
     given = eq.offline.Log.read(Frame(**columns), **LONG, bins=[2, 3])
     assert given.actions_per_agent == (3,) * 4
@@ -90,8 +91,8 @@ def test_missing_agents_are_masked_and_not_dropped_with_the_row(tmp_path):
     assert log.absences
     assert int(log.states.sum()) == 2
     assert (log.rewards[log.states == 1] == 0).all()
-    assert log.notes[0].endswith("1 repeated rows were left out")
-    assert log.notes[2].startswith("2 of 240 actions are missing and masked")
+    assert log.notes[0].endswith("; repeated lines left out: 1")
+    assert log.notes[2].startswith("missing actions or rewards: 2 of 240, where")
     log.write(tmp_path / "log.npz")
     assert eq.offline.Log.read(tmp_path / "log.npz").absences
 
@@ -136,7 +137,7 @@ def test_wide_parquet_may_have_names_words_and_gaps(tmp_path):
     rewards = {"reward_0": [1.0, 2.0, 3.0], "reward_1": [1.0, None, 0.5]}
     log = read(action_0=[0, 1, None], action_1=[1, 0, 1], **rewards)
     assert log.states.tolist() == [[0, 0], [0, 1], [1, 0]]
-    assert log.notes[2].startswith("2 of 6 actions are missing and masked")
+    assert log.notes[2].startswith("missing actions or rewards: 2 of 6, where")
     full = {"reward_0": [1.0, 2.0, 3.0], "reward_1": [0.0, 0.0, 0.5]}
     log = read(action_0=["low", "high", "low"], action_1=["low", "low", "high"], **full)
     assert log.labels.actions == (("high", "low"),)
@@ -212,9 +213,15 @@ def test_numeric_contexts_are_cut_where_they_change_what_actions_do(kind, contex
     assert log.contexts_count == contexts
     cut = kind in ("own", "others", "far", "play")
     assert log.numeric_contexts == (() if cut else ("heat",))
-    told = "heat changes what actions earn or how often they are played; context heat has"
+    told = (
+        "heat was cut into ranges, since it changes what actions earn or how often they are played"
+    )
     assert (told in log.notes[1]) == cut
-    assert log.notes[0].startswith("data frame: 1,000 rows")
+    if cut:  # ranges in the order of their numbers, which begin below zero
+        edges = [float(name.split(" to ")[0]) for name in log.labels.contexts]
+        assert edges == sorted(edges)
+        assert edges[0] < 0
+    assert log.notes[0].startswith("data frame: 1,000 rows of ")
 
 
 def test_numeric_contexts_can_be_cut_by_hand():
@@ -271,11 +278,13 @@ def test_a_frequent_none_is_a_word_and_a_rare_one_is_missing():
     assert "the frequent word 'none' in price is read as a value" in log.notes[1]
     log = eq.offline.Log.read(Frame(**columns), **LONG, missing=["None"])
     assert log.labels.actions == (("10%", "20%"),)
-    assert log.notes[2].startswith(f"{(columns['price'] == 'none').sum()} of 240 actions are miss")
+    assert log.notes[2].startswith(
+        f"missing actions or rewards: {(columns['price'] == 'none').sum()} of 240,"
+    )
     rare = discounts(rng, ["10%", "20%"])
     rare["price"][:3] = ["none", "NA", "null"]
     log = eq.offline.Log.read(Frame(**rare), **LONG)
-    assert log.notes[2].startswith("3 of 240 actions are missing")
+    assert log.notes[2].startswith("missing actions or rewards: 3 of 240, where")
     log = eq.offline.Log.read(Frame(**rare), **LONG, missing=[""])
     assert {"NA", "none", "null"} <= set(log.labels.actions[0])
 
@@ -322,8 +331,8 @@ def test_missing_entries_of_pandas_are_missing():
     log = eq.offline.Log.read(table, **LONG)
     assert log.labels.actions == (("high", "low"),)
     assert log.samples == 60
-    assert log.notes[0].endswith("1 rows without agent or time were left out")
-    assert log.notes[2].startswith("2 of 240 actions are missing")
+    assert log.notes[0].endswith("; lines without shop or week left out: 1")
+    assert log.notes[2].startswith("missing actions or rewards: 2 of 240, where")
 
 
 def test_names_that_differ_in_little_keep_one_order():
@@ -354,7 +363,7 @@ def test_tables_are_read_in_the_encodings_of_spreadsheets(tmp_path, encoding, no
     assert log.labels.players == ("Bo", "Caf\u00e9 No\u00ebl")
     assert log.rewards.tolist() == [[2.5, 1.5]]
     assert note in log.notes[0]
-    assert log.notes[2].endswith("columns left alone: none")
+    assert log.notes[2].endswith("unused columns: none")
     (tmp_path / "sales.csv").write_bytes(b"PK\x03\x04\0\0" + text.encode())
     with pytest.raises(InputError, match="found a binary file; save it as CSV"):
         eq.offline.Log.read(tmp_path / "sales.csv", **LONG)
@@ -367,7 +376,7 @@ def test_a_row_of_totals_is_left_out_with_its_time():
     columns = {n: np.array([*map(str, columns[n]), more[n]], object) for n in more}
     log = eq.offline.Log.read(Frame(**columns), **LONG)
     assert log.samples == 60
-    assert "1 rows without agent or time were left out" in log.notes[0]
+    assert "; lines without shop or week left out: 1" in log.notes[0]
 
 
 def test_frames_without_arrays_are_refused_by_name():
@@ -407,3 +416,61 @@ def test_what_cannot_be_read_is_refused_by_name(change, options, argument, messa
     with pytest.raises(InputError, match=message) as caught:
         eq.offline.Log.read(Frame(**columns), **(LONG | options))
     assert caught.value.argument == argument
+
+
+def test_numbers_of_contexts_are_removed_from_what_continuous_actions_earn():
+    rng = np.random.default_rng(5)
+    act, heat = rng.uniform(1, 5, (300, 2)), rng.normal(size=300)
+    act[:, 0] = np.clip(act[:, 0] + heat, 1, 5)  # hot days go with high prices
+    earned = -((act - 3) ** 2) + 4.0 * heat[:, None]
+    columns = {"heat": heat}
+    for i, name in enumerate(("Ada", "Bo")):
+        columns |= {f"action_{name}": act[:, i], f"reward_{name}": earned[:, i]}
+    log = eq.offline.Log.read(Frame(**columns), context="heat", continuous=True)
+    assert log.numeric_contexts == ("heat",)
+    constant = log.rewards + (act - 3) ** 2
+    assert np.ptp(constant, 0).max() < 1e-6  # before: about 4 times the range of the heat
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda c: c["price"].__setitem__(5, np.nan),
+            r"continuous: expected an action and a reward of every agent at all times, found "
+            r"1 missing, such as [\w ]+ at week \d+; leave these times or agents out, or bin",
+        ),
+        (
+            lambda c: c.update(price=np.where(np.arange(240) == 9, "cheap", "2.5").astype(object)),
+            r"action: expected numbers, for bins or continuous actions; found 'cheap'; name words",
+        ),
+        (
+            lambda c: c.update(week=c["week"] % 6),
+            r"time: expected one row for each agent and time, found different rows of [\w ]+ at "
+            r"week \d: \d+, \d+; if times repeat, in every episode say, number them",
+        ),
+    ],
+)
+def test_continuous_tables_with_gaps_words_and_repeated_times_are_refused_by_name(change, message):
+    columns = frame(np.random.default_rng(0))
+    change(columns)
+    with pytest.raises(ValueError, match=message) as refused:
+        eq.offline.Log.read(Frame(**columns), **LONG, continuous=True)
+    assert "\n" not in str(refused.value)
+
+
+def test_local_states_in_a_csv_file_are_refused_rather_than_ignored(tmp_path):
+    path = tmp_path / "log.csv"
+    head = "action_0,reward_0,state_0,next_state_0,step,episode"
+    path.write_text(f"{head}\n1,2.0,0,1,0,0\n0,1.0,1,0,1,0\n1,2.0,0,1,0,1\n")
+    with pytest.raises(ValueError, match=r"without local states, found columns state_0, next_sta"):
+        eq.offline.Log.read(path)
+
+
+def test_episodes_of_different_lengths_are_refused_with_what_to_do():
+    states = np.zeros((5, 1), int)
+    steps, episodes = [0, 1, 2, 0, 1], [0, 0, 0, 1, 1]
+    given = (None, states, states + 0.5, states, states, steps)
+    with pytest.raises(ValueError, match=r"episode 1, found 0, 1 \(row 4\); pad shorter episodes"):
+        eq.offline.Log(*given, episodes)
+    assert eq.offline.Log(*given).horizon == 3  # as independent rows

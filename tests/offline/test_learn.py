@@ -1,6 +1,7 @@
 """`learn`: the pieces it is made of, its refusals, and what Ctrl-C leaves."""
 
 import signal
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -289,11 +290,11 @@ def test_an_interrupted_critic_goes_on(points, tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         return fit(*args, **options)
 
-    monkeypatch.setattr(module.deep, "fit", interrupted)
+    monkeypatch.setattr(eq.offline.deep, "fit", interrupted)
     given = {"critic": "linear", "iterations": 50, "run": tmp_path}
     stopped = eq.offline.learn(points, **given)
     assert stopped.status.name is Outcome.INTERRUPTED
-    monkeypatch.setattr(module.deep, "fit", fit)
+    monkeypatch.setattr(eq.offline.deep, "fit", fit)
     assert eq.offline.learn(points, **given).stats["steps"] == 50
 
 
@@ -323,3 +324,50 @@ def test_advice_to_play_what_never_met_is_not_called_learned(share, outcome):
     if outcome == "refused":
         one, other = found.policy.policies[0, 0]
         assert (earned @ other).max() - one @ earned @ other <= found.bound
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    """Shops that open in two pairs, as a table of lines; prices of a pair affect each other."""
+    rng = np.random.default_rng(4)
+    columns = {"day": [], "shop": [], "price": [], "profit": [], "open": []}
+    for day in range(1_200):
+        doors = rng.integers(0, 2, 2).astype(bool)
+        doors[rng.integers(2)] = True
+        price = rng.integers(0, 2, 4)
+        who = " and ".join(np.array(["north", "south"])[doors])
+        for i in np.flatnonzero(doors.repeat(2)):
+            profit = 2.0 * price[i] - price[i ^ 1] + rng.normal(0, 0.2)
+            line = (day, ["Ada", "Bo", "Cy", "Di"][i], ("low", "high")[price[i]], profit, who)
+            for column, value in zip(columns.values(), line, strict=True):
+                column.append(value)
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+class Frame(dict):
+    """The least that a data frame has."""
+
+    @property
+    def columns(self):
+        return list(self)
+
+    def __getitem__(self, name):
+        return SimpleNamespace(to_numpy=lambda: super(Frame, self).__getitem__(name))
+
+
+def test_shops_that_open_together_are_refused_unless_a_context_says_who_is_open(blocks, tmp_path):
+    names = {"agent": "shop", "time": "day", "action": "price", "reward": "profit"}
+    refused = eq.offline.learn(eq.offline.Log.read(Frame(blocks), **names))
+    assert refused.status.name is Outcome.REFUSED
+    first = refused.status.message.split("\n")[0]
+    assert first.startswith("some agents are absent together, or one instead of the other (6 pairs")
+    assert "; add a column that says who is present as a context, use only times at" in first
+    log = eq.offline.Log.read(Frame(blocks), **names, context="open")
+    found = eq.offline.learn(log, run=tmp_path)
+    assert found.status.name is Outcome.LEARNED, found.status
+    assert found.bound < 0.1
+    shown = (tmp_path / "policy.csv").read_text()
+    assert "Cy,south,0,present,high,1.0" in shown
+    assert "Ada,south," not in shown  # Ada is in the north
+    rows = eq.report.tables_of(eq.runs.Record.load(tmp_path))["advice"].rows
+    assert ("Ada", "south", "never present") in [row[:3] for row in rows]

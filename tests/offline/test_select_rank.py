@@ -104,7 +104,7 @@ def test_a_rank_with_too_many_features_is_tried_when_asked_for():
     game = eq.games.families.polymatrix(4, 3).sample(key=0)
     log = eq.offline.collect(game, "uniform", samples=600, key=1)
     few = eq.offline.select_rank(log, ranks=(1, 2), joint=False, largest=6)
-    assert few.notes == {2: "not tried: 7 features, more than largest=6"}
+    assert few.notes == {2: "not tried: 7 features, more than 6"}
     assert few.chosen == 1
     assert eq.offline.select_rank(log, ranks=(1, 2), joint=False, largest=7).chosen == 2
     with pytest.raises(ValueError, match="largest: expected a whole number >= 1, found 0"):

@@ -75,6 +75,8 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
 #: Number of rows after which a table is cut on the screen. Files and JSON hold all rows. A table
 #: that `record_of` has cut is not cut again: its last row counts all rows that are missing.
 _ROWS = 25
+#: Beginning of a row that counts rows that are missing.
+_REST = "... "
 
 
 def certificate_document(certificate: Any) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def cut(table: Table, rows: int = _ROWS) -> Table:
     """Return the first rows of a table, and a last row that counts the others."""
     if len(table.rows) <= rows:
         return table
-    rest = f"... {len(table.rows) - rows} more (--json shows all)"
+    rest = f"{_REST}{len(table.rows) - rows} more (--json shows all)"
     last = (rest, *[None] * (len(table.columns) - 1))
     return Table(table.columns, [*table.rows[:rows], last])
 
@@ -166,13 +168,20 @@ def print_table(table: Table, title: str = "") -> None:
     from rich.text import Text
 
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title or None)
-    shown.title_justify = "left"
+    shown.title_justify = shown.caption_justify = "left"
+    rows = list(table.rows)
+    if rows and str(rows[-1][0]).startswith(_REST):
+        shown.caption = str(rows.pop()[0])  # as wide as the table, not as its first column
     for i, name in enumerate(table.columns):
-        numeric = all(isinstance(row[i], int | float | None) for row in table.rows)
+        numeric = all(isinstance(row[i], int | float | None) for row in rows)
         shown.add_column(
-            Text(name), justify="right" if numeric else "left", no_wrap=i == 0, overflow="fold"
+            Text(name),
+            justify="right" if numeric else "left",
+            no_wrap=i == 0,
+            overflow="fold",
+            min_width=max(map(len, name.split()), default=0),
         )
-    for row in table.rows:
+    for row in rows:
         shown.add_row(*(Text(format_value(value)) for value in row))
     console = _console()
     console.print()

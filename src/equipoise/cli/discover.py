@@ -8,11 +8,12 @@ import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import check_seed, check_suffix, make_folder_of
+from equipoise.cli._main import Interrupted
 from equipoise.cli._output import cut, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.cli.offline import COLUMNS, ColumnOptions
 from equipoise.report import page_of, tables_of
-from equipoise.runs import Record
+from equipoise.runs import Record, Unfinished
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Discover:
     and triples of actions (dense and screened); the own action with the sum, mean or counts of the
     others' actions; and the joint action. Tests the log for drift, correlated actions, actions that
     were never tried, copied rows, and agents that are alike. Lists the pairs and triples of agents
-    that interact. The exit code is 1 if nothing should be learned from the log.
+    that interact. The exit code is 1 if nothing should be learned from the log. Ctrl-C shows the
+    classes that were compared so far.
 
     Examples:
       equipoise discover runs/demo/log/log.npz
@@ -50,7 +52,14 @@ class Discover:
         check_seed(self.seed)
         check_suffix("report", self.report, ".html", ".htm")
         log = self.columns.read(self.log)
-        structure = eq.offline.discover(log, key=self.seed)
+        try:
+            structure = eq.offline.discover(log, key=self.seed)
+        except Unfinished as end:
+            done = sum(one["error"] is not None for one in end.found["classes"])
+            if done and not self.common.json:
+                table = tables_of(Record(log.name, scalars={"structure": end.found}))["classes"]
+                print_table(table, "compared so far")
+            raise Interrupted(f" after {done} of {len(end.found['classes'])} classes") from end
         found = {"structure": structure.to_plain(), "notes": list(log.notes)}
         record = Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
         if self.report is not None:

@@ -17,7 +17,7 @@ from equipoise.cli._output import (
     write_run_page,
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, one_of
-from equipoise.runs import Record, Table
+from equipoise.runs import Record, Table, Unfinished
 
 #: Tables to print, in this order: name in the record -> title.
 TITLES = {
@@ -38,7 +38,7 @@ class Evaluate:
 
     PLAYERS is a folder that `equipoise pretrain` wrote, or the name of players that come with the
     package. New games are drawn from the family that the players were trained on. With --run, a
-    folder keeps the record and a report with figures.
+    folder keeps the record and a report with figures. Ctrl-C prints the tables of what is finished.
 
     Examples:
       equipoise evaluate iid3 --games 1000
@@ -103,9 +103,12 @@ class Evaluate:
         try:
             record = eq.incontext.evaluate_saved(self.players, **asked, run=self.run)
         except KeyboardInterrupt as end:
-            if self.run is None:
-                raise
-            more = f"; progress is saved in {self.run}; to resume, run the same command again"
+            more = ""
+            if isinstance(end, Unfinished) and not self.common.json:
+                self._show(end.found)
+                more = f"; the tables show what was finished, {end.found.config['games']:,} games"
+            if self.run is not None:
+                more += f"; progress is saved in {self.run}; to resume, run the same command again"
             raise Interrupted(more) from end
         if self.run is not None:
             write_run_page(self.run)
@@ -120,8 +123,10 @@ class Evaluate:
         markov = record.config["family"]["states"] is not None
         titles = TITLES | ({"gap": TITLES["gap"] + MARKOV_UNIT} if markov else {})
         for name, title in titles.items():
-            # Rewards are near 0.5: with four decimals the table fits on a narrow screen.
             table = record.tables[name]
+            if not table.rows:  # Ctrl-C came first
+                continue
+            # Rewards are near 0.5: with four decimals the table fits on a narrow screen.
             print_table(_rounded(table) if name == "opponents" else table, title)
         beaten = record.scalars["beaten_at_every_round"]
         pairs = [

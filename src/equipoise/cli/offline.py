@@ -120,7 +120,7 @@ class Offline:
     The command chooses a reward model (see `equipoise discover`), fits it, learns a policy for
     every agent that stays close to the actions the log covers, and evaluates it on held-out rows.
     It first prints the advice: what each agent should play, what the agent earned, and what it can
-    expect. The run folder contains policy.csv and an HTML report.
+    expect. The run folder contains policy.csv (the advice) and an HTML report.
 
     A log is a .csv or .parquet file. A long table has the columns that --agent, --time, --action,
     --reward and --context name. A wide table has columns action_NAME and reward_NAME. Agents,
@@ -130,16 +130,17 @@ class Offline:
     The exit code is 0 if the status is "learned". It is 1 if the status is "inexact" (the advice
     uses combinations of actions that are rare in the log), "refused" (no reward model fits, rewards
     drift, actions are correlated or were never tried, or there are too few rows) or "nothing
-    learned". In the last two cases the policy is the log's own play, and not advice.
+    learned". In the last two cases there is no policy.csv. The run folder then contains
+    own-play.csv, which says how often each agent played each action and is not advice.
 
-    For continuous actions, --critic chooses a network, or "linear" for polynomials. After Ctrl-C,
+    For continuous actions, give --continuous, or --critic with the name of a critic. After Ctrl-C,
     run the same command again to resume. `equipoise demo` writes a log to try.
 
     Examples:
       equipoise offline runs/demo/log/log.npz
       equipoise offline sales.csv --agent seller --time week --action price --reward profit
       equipoise offline bids.parquet --rank 2 --neighbours screen --run runs/bids
-      equipoise offline continuous.npz --critic 2-IR-64
+      equipoise offline continuous.npz --critic kernel
       equipoise offline 'logs/*.parquet' --on ray
     """
 
@@ -161,11 +162,11 @@ class Offline:
     strength: float | None = None
     #: Step size of an iteration. Default: set from the spread of rewards.
     step: float | None = None
-    #: Treat actions as continuous and use this critic: linear, or an architecture of the paper,
-    #: such as 1-IR-128, 2-IR-64 or joint-2x512. Default: actions are discrete, without a critic.
+    #: Treat actions as continuous and use this critic: kernel (Gaussian processes, the default for
+    #: continuous actions and the only one with a bound), linear, or a network of the paper, such as
+    #: 1-IR-128, 2-IR-64 or joint-2x512.
     critic: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    #: Number of iterations. Default: 300; 200 for games with states; 3000 for continuous
-    #: actions.
+    #: Number of iterations. Default: 300; 200 for games with states; 3000 for networks.
     iterations: int | None = None
     #: Confidence level of the two-sided interval for the largest gain, between 0 and 1. Its upper
     #: end is the one-sided bound: level 0.9 gives a 95% bound.
@@ -232,6 +233,7 @@ class Offline:
             "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
         }
         print_pairs(list(facts.items()))
+        advice, own = folder / "policy.csv", folder / "own-play.csv"
         titles = {"classes": "structure", "interactions": "strongest interactions"}
         for name, title in titles.items():
             if name in tables:
@@ -244,7 +246,8 @@ class Offline:
             "samples per parameter": stats.get("samples_per_parameter"),
             "concept": CONCEPTS[certificate_of(record).concept],
             "run folder": f"{folder} (finished earlier; read from disk)" if known else folder,
-            "policy": folder / "policy.csv" if (folder / "policy.csv").exists() else None,
+            "policy": advice if advice.exists() else None,
+            "log's own play": own if own.exists() else None,
             "report": folder / PAGE,
         }
         print_pairs(list(facts.items()))

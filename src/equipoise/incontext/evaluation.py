@@ -14,15 +14,16 @@ from equipoise import dynamics
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
-from equipoise.dynamics import LEARNERS, NOISES, Learner, Mean, Noise, Trace, game_keys
+from equipoise.dynamics import LEARNERS, NOISES, Learner, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family, mixture
 from equipoise.incontext import _files as files
+from equipoise.incontext._evaluated import PLAYERS, record_of
 from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._players import SEATS, Players, check_games, check_players, play
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
-from equipoise.runs import Record, Run, Table, interruptible, resumable
+from equipoise.runs import Record, Run, Unfinished, interruptible, resumable
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
@@ -30,8 +31,6 @@ __all__ = ["evaluate", "evaluate_saved"]
 #: Measurements by name, NaN where a part has not been measured yet.
 Found = dict[str, np.ndarray]
 
-#: Name of the players' row in tables.
-PLAYERS = "in-context players"
 #: Suffix of a learner's name in the row of its averaged policies.
 AVERAGE = ", average"
 #: Default number of rounds for players that were trained on more rounds.
@@ -92,8 +91,11 @@ def evaluate(
       `training_games` games are drawn. None takes the games that are evaluated, which gives the
       best such policies in hindsight.
     - `run`: an open run folder that stores every finished part of the measurements; stored parts
-      are not measured again. Ctrl-C raises `KeyboardInterrupt` after the current part, for example
-      after at most 250 games of the players.
+      are not measured again.
+
+    Ctrl-C raises `runs.Unfinished`, a `KeyboardInterrupt`, after the current part, for example
+    after at most 250 games of the players. Its `found` is the record of the finished parts. If
+    there are none, it raises `KeyboardInterrupt`.
 
     **Example**
 
@@ -116,9 +118,13 @@ def evaluate(
     settings = {"noise": noise, "reward_range": reward_range}
     asked = (training, training_games, search, few, settings)
     work = _Evaluation(players, _flat(games, count), rounds, key, *asked)
-    reached = resumable(run, work.nothing(), work.advance, len(work.parts), name="evaluating")
-    if reached.step < len(work.parts):
-        raise KeyboardInterrupt
+    parts = len(work.parts)
+    try:
+        reached = resumable(run, work.found, work.advance, parts, name="evaluating")
+    except KeyboardInterrupt as end:  # within a part
+        raise work.interrupted() from end
+    if reached.step < parts:
+        raise work.interrupted()
     return work.record(reached.state)
 
 
@@ -155,6 +161,7 @@ class _Evaluation:
             *((self._search, i) for i in range(len(REFERENCES))),
             *((self._meet, i) for i in range(len(self.opponents))),
         ]
+        self.found = self.nothing()
 
     def nothing(self) -> Found:
         """Return all arrays before any part is done."""
@@ -171,6 +178,7 @@ class _Evaluation:
 
     def advance(self, found: Found, step: int, until: int) -> tuple[Found, dict[str, Any]]:
         """Measure one part."""
+        self.found = found
         part, number = self.parts[step]
         part(found, number)
         return found, {}
@@ -219,23 +227,32 @@ class _Evaluation:
         """Values of the games that are played against opponents."""
         return np.asarray(solve(self.few).value)
 
+    def interrupted(self) -> KeyboardInterrupt:
+        """Return the exception after Ctrl-C, with a record if all seeds have played a game."""
+        nothing = np.isnan(self.found["players"]).any((0, 1)).all()
+        return KeyboardInterrupt() if nothing else Unfinished(self.record(self.found))
+
     def record(self, found: Found) -> Record:
-        """Return the record after the last part."""
-        curves, needed = {PLAYERS: found["players"]}, {}
+        """Return the record of the parts that are finished."""
+        done = np.flatnonzero(~np.isnan(found["players"]).any((0, 1)))
+        curves, needed = {PLAYERS: found["players"][:, :, done]}, {}
         for name, (last, average) in zip(self.learners, found["learners"], strict=True):
-            curves[name] = last[None]
-            if not np.isnan(average).any():
-                curves[name + AVERAGE] = average[None]
+            curves |= _measured({name: last[None], name + AVERAGE: average[None]})
         for name, padded in zip(REFERENCES, found["search"], strict=True):
-            looks = padded[~np.isnan(padded[:, 0])]
-            reached = looks[-1, 1] <= _final_gap(found)
-            needed[name] = int(looks[-1, 0]) if reached else None, looks
-        config = {"rounds": self.rounds, "games": len(self.games), "seeds": len(self.players)}
+            if len(looks := padded[~np.isnan(padded[:, 0])]):
+                reached = looks[-1, 1] <= _final_gap(found)
+                needed[name] = int(looks[-1, 0]) if reached else None, looks
+        config = {"rounds": self.rounds, "games": len(done), "seeds": len(self.players)}
         config["search"] = self.search
-        statics = dict(zip(static_names(self.family), found["static"], strict=True))
-        apart = dict(zip(REFERENCES, found["distance"], strict=True))
-        met = dict(zip(self.opponents, found["met"], strict=True))
-        return _record(config, self.stops, curves, statics, needed, apart, met)
+        statics = _measured(dict(zip(static_names(self.family), found["static"], strict=True)))
+        apart = dict(zip(REFERENCES, found["distance"][:, done], strict=True))
+        met = _measured(dict(zip(self.opponents, found["met"], strict=True)))
+        return record_of(config, self.stops, curves, statics, needed, apart, met)
+
+
+def _measured(arrays: dict[Any, np.ndarray]) -> dict[Any, np.ndarray]:
+    """Return the arrays that have been measured."""
+    return {name: array for name, array in arrays.items() if not np.isnan(array).any()}
 
 
 def _final_gap(found: Found) -> float:
@@ -306,7 +323,12 @@ def evaluate_saved(
     def measure(folder: Run | None) -> Record:
         drawn, law = family.sample(games, key=seed), NOISES[noise]
         options: Any = {"training": family, "noise": law, "run": folder, **sizes}
-        return replace(evaluate(players, drawn, key=seed + 1, **options), config=config)
+        try:
+            return replace(evaluate(players, drawn, key=seed + 1, **options), config=config)
+        except Unfinished as end:
+            played = {"games": end.found.config["games"]}
+            end.found = replace(end.found, config=config | played)
+            raise
 
     if run is None:
         return measure(None)
@@ -434,67 +456,3 @@ def beyond_value(trace: Trace, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
     states = history.states.reshape(len(expected), -1)
     values = np.take_along_axis(value.reshape(len(expected), -1), states, 1)
     return expected, expected + games.discount * values[:, 1:] - values[:, :-1]
-
-
-def _record(
-    config: Any,
-    rounds: np.ndarray,
-    curves: dict[str, np.ndarray],
-    statics: dict[str, np.ndarray],
-    needed: dict[str, tuple[int | None, np.ndarray]],
-    apart: dict[str, np.ndarray],
-    met: dict[tuple[str, str], Any],
-) -> Record:
-    """Put the results of `evaluate` into a record.
-
-    By name, `curves` are (seeds, records, games), `statics` (games,), `needed` the rounds to the
-    players' gap with the (looks, 2) of rounds and mean gap, and `apart` (games, rounds). By
-    opponent and seat, `met` is (games, rounds) of the reward, and of its excess over the value.
-    """
-    means = {name: Mean.of(curve, seeds=True) for name, curve in curves.items()}
-    own, flat = means[PLAYERS], {name: Mean.of(gaps) for name, gaps in statics.items()}
-
-    def gaps(part: str) -> Table:
-        whole = {name: getattr(mean, part) for name, mean in (means | flat).items()}
-        rows = [(name, *np.broadcast_to(v, len(rounds)).tolist()) for name, v in whole.items()]
-        return Table(("who", *map(str, rounds)), rows)
-
-    arrays = {"rounds": rounds, "gap/players": curves[PLAYERS]}
-    arrays |= {f"gap/{name}": curve[0] for name, curve in curves.items() if name != PLAYERS}
-    arrays |= {f"static/{name}": each for name, each in statics.items()}
-    searched, meetings, distances = [], [], []
-    for name, (count, looks) in needed.items():
-        arrays[f"search/{name}"] = looks
-        text = f"more than {config['search']:,}" if count is None else f"{count:,}"
-        searched.append((name, float(own.value[-1]), text, float(looks[-1, 1])))
-    for name, far in apart.items():
-        mean = Mean.of(far.T)
-        arrays |= {f"distance/{name}": mean.value, f"distance/{name}/error": mean.error}
-        distances.append((name, *mean.value[rounds - 1].tolist()))
-    for (name, seat), (earned, beyond) in met.items():
-        mean, where = Mean.of(beyond.T), f"opponents/{name}/{seat}"
-        arrays |= {f"{where}/reward": earned.mean(0)}
-        arrays |= {f"{where}/beyond": mean.value, f"{where}/error": mean.error}
-        # Means per round, over all rounds and over the last quarter of them.
-        late = beyond[:, -max(1, beyond.shape[1] // 4) :]
-        whole, end = Mean.of(beyond.mean(1)), Mean.of(late.mean(1))
-        numbers = (earned.mean(), whole.value, whole.error, end.value, end.error)
-        meetings.append((name, seat, *map(float, numbers)))
-    others = {name: mean.value for name, mean in (means | flat).items() if name != PLAYERS}
-    scalars = {
-        **{"gap": float(own.value[-1]), "error": float(own.error[-1])},
-        "seed_error": float(own.seed_error[-1]),
-        "rounds_to_gap": {name: count for name, (count, _) in needed.items()},
-        "search": config["search"],
-        "beaten_at_every_round": [n for n, gap in others.items() if np.all(gap > own.value)],
-    }
-    heads = ("reward", "beyond value", "±", "late", "± late")
-    needs = ("learner", "gap to reach", "rounds needed", "its gap then")
-    tables = {
-        "gap": gaps("value"),
-        "gap_error": gaps("error"),
-        "rounds_to_gap": Table(needs, searched),
-        "opponents": Table(("opponent", "seat", *heads), meetings),
-        "distance": Table(("learner", *map(str, rounds)), distances),
-    }
-    return Record("evaluate", config, scalars, arrays, tables)

@@ -161,7 +161,8 @@ def check_episodes(fields: dict[str, Any]) -> None:
         shown = ", ".join(map(str, mine[:10])) + (", ..." if len(mine) > 10 else "")
         raise ValueError(
             f"episodes: expected steps 0 to {horizon - 1} once each in episode {episode[at]}, "
-            f"found {shown} (row {order[at]}); leave out episodes if rows are independent"
+            f"found {shown} (row {order[at]}); pad shorter episodes with a state that is never "
+            "left, or leave out episodes if rows are independent"
         )
     inside = np.flatnonzero(~first)
     context = contexts[order]

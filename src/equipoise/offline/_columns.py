@@ -183,6 +183,11 @@ def ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def natural(word: str) -> list[Any]:
-    """Return a key that sorts words with numbers in them in the order of the numbers."""
-    parts = re.split(r"(\d+)", word)
-    return [int(x) if x.isdecimal() else x.lower() for x in parts]
+    """Return a key that sorts words with numbers in them in the order of the numbers.
+
+    >>> sorted(["Shop 10", "Shop 9", "-0.5 to 3", "-2.5 to -0.5"], key=natural)
+    ['-2.5 to -0.5', '-0.5 to 3', 'Shop 9', 'Shop 10']
+    """
+    parts: list[Any] = [int(x) if x.isdecimal() else x.lower() for x in re.split(r"(\d+)", word)]
+    first = re.match(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])", word)
+    return [0 if first else 1, float(first[0]) if first else 0.0, *parts]

@@ -120,6 +120,13 @@ def rare_contexts(log: Log) -> str:
     )
 
 
+def never_present(log: Log) -> np.ndarray:
+    """(contexts, agents): whether an agent is absent whenever a context occurs."""
+    if not log.absences:
+        return np.zeros((log.contexts_count, log.agents), bool)
+    return count_actions(log)[:, 0, :, 0].sum(-1) == 0
+
+
 def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
     """Estimate the behaviour policy of a log by maximum likelihood: the action frequencies.
 
@@ -225,11 +232,15 @@ def rare_pairs(log: Log, policies: np.ndarray) -> list[str]:
     for context in range(log.contexts_count):
         here = np.asarray(log.contexts) == context
         shown = np.eye(actions, dtype=np.float32)[np.asarray(log.actions)[here]]
-        if log.states is not None:
-            shown *= (np.asarray(log.states)[here] == 0)[:, :, None]
-        rows = shown.reshape(len(shown), -1)
         flat = policies[:, context, 0, :, 0].reshape(len(policies), -1)
-        often = (flat.T @ flat / len(flat) >= OFTEN) & (rows.T @ rows < SHOWN)
+        chance = flat.T @ flat / len(flat)
+        if log.states is not None:
+            there = (np.asarray(log.states)[here] == 0).astype(np.float32)
+            shown *= there[:, :, None]
+            together = there.T @ there / max(len(there), 1)  # absent agents play nothing
+            chance = chance * together.repeat(actions, 0).repeat(actions, 1)
+        rows = shown.reshape(len(shown), -1)
+        often = (chance >= OFTEN) & (rows.T @ rows < SHOWN)
         for first, second in np.argwhere(np.triu(often, 1)).tolist():
             (i, a), (j, b) = divmod(first, actions), divmod(second, actions)
             if i != j:

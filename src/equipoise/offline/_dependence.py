@@ -15,12 +15,17 @@ from equipoise.offline._log import Log
 
 #: Smallest dependence of two agents' actions that counts, as a fraction of the largest possible.
 DEPENDENCE = 1e-3
+#: Number of quantiles into which continuous actions are divided.
+QUANTILES = 4
 
 
 def dependence_of(log: Log) -> tuple[list[dict[str, Any]], bool, list[dict[str, Any]]]:
     """Pairs of agents with correlated actions, whether the log must be refused for it, and pairs
     who are absent together, or one instead of the other, so often that it must be refused."""
     log = log.take(slice(SCREENING_ROWS))
+    if log.continuous:
+        places = np.argsort(np.argsort(log.actions, 0, kind="stable"), 0)
+        return *_correlated(log.situations, QUANTILES * places // log.samples, QUANTILES), []
     situations, count = sizes_of(log)
     if log.agents < 2 or situations >= 1_000:
         return [], False, []
@@ -94,7 +99,8 @@ def told_absences(log: Log, pairs: list[dict[str, Any]]) -> str:
     if not pairs:
         return ""
     return (
-        f"agents are absent at the same times or at opposite times ({_told_pairs(log, pairs)}), "
-        "but are assumed to be absent independently; use only the times at which they are present, "
-        "leave them out, or add who is present as a context"
+        f"some agents are absent together, or one instead of the other ({_told_pairs(log, pairs)})"
+        ", but learning assumes that each is absent independently of the others; add a column that "
+        "says who is present as a context, use only times at which these agents are present, or "
+        "leave them out"
     )

@@ -24,8 +24,10 @@ from equipoise.offline._fit import SCREENING_ROWS, columns_of
 from equipoise.offline._interacting import interacting
 from equipoise.offline._joint import joint_kind
 from equipoise.offline._log import Log
+from equipoise.offline._own_play import sentences
 from equipoise.offline._pieces import Source
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
+from equipoise.runs import Unfinished, resumable
 
 #: Largest number of agents whose held-out errors are averaged.
 JUDGES = 6
@@ -36,6 +38,8 @@ LARGEST = 400
 BEATEN, REFUSED = 1.5, 3.0
 #: Smallest fraction of the variance of rewards explained by a drift that counts.
 DRIFT = 5e-3
+#: What to change if rewards depend on more agents at once than the classes allow.
+SIMPLER = "merge actions, or keep only agents who affect each other"
 #: Classes, the simplest first. `learn` can use those that have a model.
 ORDER = (
     *(1, "2 sparse", 2, "2 dense", "sum", "mean", "histogram", "3 sparse", 3, "3 dense", "joint"),
@@ -88,7 +92,8 @@ class Structure:
     tried: list[list[int]]
     #: Actions that an agent has but never tried, as (agent, action).
     untried: list[list[int]]
-    #: Reason why nothing should be learned from the log; empty if there is none.
+    #: Why nothing should be learned from the log, one reason per line, the most basic one first;
+    #: empty if there is none.
     refusal: str
     #: Warnings about the log.
     warnings: list[str]
@@ -116,8 +121,8 @@ class Structure:
             for one in self.classes
         ]
         noise = f"{self.floor:.1%} of the variance is noise, by {self.floor_from}"
-        told = [noise, *([f"refused: {self.refusal}"] if self.refusal else []), *self.warnings]
-        texts = [f"<p>{escape(text)}</p>" for text in told]
+        told = [noise, *(f"refused: {self.refusal}".split("\n") if self.refusal else [])]
+        texts = [f"<p>{escape(text)}</p>" for text in (*told, *self.warnings)]
         return html_card("Structure", [html_table(columns, rows), *texts])
 
     def __str__(self) -> str:
@@ -159,6 +164,9 @@ def discover(
             found by a test of every pair.
         key: Random key of the folds.
 
+    Ctrl-C raises `runs.Unfinished`, a `KeyboardInterrupt`, after the current step. Its `found` has
+    the `classes` with the errors of those that were compared.
+
     **Example**
 
     In the El Farol bar, going pays if at most 12 of 20 go.
@@ -174,9 +182,34 @@ def discover(
     few, copies = distinct(Source.of(log).log)
     rare = rare_contexts(few)
     plan = comparison(few.pooled() if rare else few, ranks, neighbours, key)
-    errors = np.array([plan.errors(step) for step in range(plan.steps)])
+    errors = np.full((plan.steps, plan.folds), np.nan)
+
+    def compare(errors: np.ndarray, step: int, until: int) -> tuple[np.ndarray, dict[str, Any]]:
+        errors[step] = plan.errors(step)
+        return errors, {}
+
+    try:
+        stopped = resumable(None, errors, compare, plan.steps, name="comparing classes").stopped
+    except KeyboardInterrupt:  # the second one
+        stopped = True
+    if stopped:
+        raise Unfinished({"chosen": None, "classes": _compared(plan, errors)})
     found = structure_of(plan, errors, copies)[0]
-    return replace(found, refusal="; ".join(filter(None, (rare, found.refusal))))
+    return replace(found, refusal=sentences(rare, found.refusal))
+
+
+def _compared(plan: Comparison, errors: np.ndarray) -> list[dict[str, Any]]:
+    """The classes whose steps are finished, as in `Structure.classes`; nothing is explained yet."""
+    found = plan.by_fold(errors)
+    rows = []
+    for name in (each for each in plan.names if "halves" not in str(each)):
+        own = found.get(name, np.array([np.nan]))
+        error, note = float(own.mean()) if len(own) else np.nan, plan.notes.get(name, "")
+        one = {"class": name, "name": name_of(name), "error": None, "note": note or "not compared"}
+        if np.isfinite(error):
+            one |= {"error": error, "standard_error": standard_error(own), "note": note}
+        rows.append(one | {"explained": None})
+    return rows
 
 
 def comparison(
@@ -214,13 +247,13 @@ def structure_of(
     untried = [[i, a] for i, own in enumerate(tried) for a, rows in enumerate(own) if not rows]
     pairs, together, away = dependence_of(log)
     drift = _drift(found)
-    refusals = [
-        _misfit(found, chosen, fixed is not None)
-        or _unexplained(found[chosen], floor, floor_error, source),
-        _told_drift(drift),
-        told_dependence(log, pairs) if together else "",
-        told_absences(log, away),
+    refusals = [  # the most basic reason first
         _told_untried(log, untried),
+        told_absences(log, away),
+        told_dependence(log, pairs) if together else "",
+        _told_drift(drift),
+        _misfit(found, chosen, fixed is not None or not plan.tested)
+        or _unexplained(found[chosen], floor, floor_error, source),
     ]
     warnings = []
     if copies:
@@ -260,7 +293,7 @@ def structure_of(
         copies=copies,
         tried=tried,
         untried=untried,
-        refusal="; ".join(filter(None, refusals)),
+        refusal=sentences(*refusals),
         warnings=warnings,
     )
     return structure, selection
@@ -273,7 +306,7 @@ def distinct(log: Log) -> tuple[Log, int]:
     the reward of a single agent identifies the whole row, so that there are hardly more distinct
     rows than values of that reward.
     """
-    if log.continuous or log.states is not None or log.samples < 4:
+    if log.states is not None or log.samples < 4:
         return log, 0
     width = log.agents * (log.actions.itemsize + log.rewards.itemsize) + 8
     rows = np.empty((log.samples, width), np.uint8)
@@ -322,7 +355,7 @@ def _simplest(found: Mapping[int | str, np.ndarray], usable: list[int | str]) ->
 def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str, asked: bool) -> str:
     """Say which class predicts better than the chosen one, beyond noise; empty if none does.
 
-    `asked` says whether the caller asked for the chosen class.
+    `asked` says whether the caller asked for the chosen class, or gave the neighbours.
     """
     rivals = {}
     for name, errors in found.items():
@@ -333,7 +366,8 @@ def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str, asked: boo
         if gain > max(REFUSED * spread, ROUNDING):
             rivals[name] = error
     if np.isnan(found[chosen]).any():
-        return f"{name_of(chosen)} could not be compared with other classes on held-out rows"
+        told = f"{name_of(chosen)} could not be compared with other classes on held-out rows"
+        return f"{told}; set rank to auto"
     if not rivals:
         return ""
     best = min(rivals, key=lambda name: rivals[name])
@@ -341,7 +375,7 @@ def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str, asked: boo
         f"{name_of(chosen)} leaves {float(found[chosen].mean()):.3g} of the variance of rewards on "
         f"held-out rows, but {name_of(best)} only {rivals[best]:.3g}: the class does not fit"
     )
-    return f"{told}; set rank and neighbours to auto" if asked else told
+    return f"{told}; {'set rank and neighbours to auto' if asked else SIMPLER}"
 
 
 def _floor(
@@ -374,7 +408,7 @@ def _unexplained(errors: np.ndarray, floor: float, floor_error: float, source: s
         return ""
     return (
         f"none of these classes fits: the best explains {share:.0%} of the explainable variance, "
-        f"according to {source}"
+        f"according to {source}; {SIMPLER}"
     )
 
 
@@ -390,7 +424,8 @@ def _told_drift(drift: tuple[float, float]) -> str:
         return ""
     return (
         f"rewards drift: separate models of the two halves of the rows explain {gain:.0%} more of "
-        "the variance than one model; use only the rows since the change"
+        "the variance than one model; use only the rows since the change, or add what changed as a "
+        "context"
     )
 
 

@@ -4,11 +4,9 @@ Classes of rewards are compared on held-out rows, and the chosen class is fitted
 learned from all rows except one part at a time, and each is judged by the part that was left out.
 """
 
-import csv
-import io
+import math
 from dataclasses import replace
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,9 +14,8 @@ import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
 from equipoise.core import Outcome, Solution, Status
-from equipoise.core.files import write_text
 from equipoise.games import Mixture
-from equipoise.offline._aggregate import KINDS
+from equipoise.offline._aggregate import KINDS, name_of
 from equipoise.offline._bounds import HIDDEN, Bounds, Part, bounds, known_moves
 from equipoise.offline._combinations import Shown
 from equipoise.offline._coverage import SHOWN, coverage, rare_contexts, rare_pairs
@@ -26,7 +23,14 @@ from equipoise.offline._discover import Structure, comparison, distinct, structu
 from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
-from equipoise.offline._own_play import NOT_ADVICE, facts_of, own_play, refused, status_as
+from equipoise.offline._own_play import (
+    NOT_ADVICE,
+    facts_of,
+    own_play,
+    refused,
+    sentences,
+    status_as,
+)
 from equipoise.offline._pieces import Source, part_of
 from equipoise.offline._play import model_gains, terms_of
 from equipoise.offline._product import products
@@ -75,7 +79,8 @@ def learn_discrete(
         )
     if not refusal and groups_of(log).max() + 1 < FEWEST_ROWS:
         kinds = "different rows" if log.episodes is None else "episodes"
-        refusal = f"{groups_of(log).max() + 1} {kinds} are fewer than the {FEWEST_ROWS} needed"
+        number = groups_of(log).max() + 1
+        refusal = f"{number} {kinds} are fewer than the {FEWEST_ROWS} needed; collect more"
     refusal = refusal or rare_contexts(log)
     if source.numbers is not None:
         facts["notes"].append(
@@ -161,26 +166,32 @@ class Discrete:
     def refusal(self) -> Status | None:
         """Status that says why nothing should be learned; None if the log can be used."""
         structure, selection = self.found
-        reasons = [structure.refusal]
-        if self.model.samples_per_parameter < TOO_LITTLE:
-            reasons.append(
-                f"{self.model.samples_per_parameter:.3g} samples per parameter are too few: "
-                f"learning needs at least {TOO_LITTLE}; collect more rows, or fit fewer neighbours "
-                "or a lower rank"
-            )
-        several = np.array(self.log.actions_per_agent) > 1
+        reasons, log, model = list[str](), self.log, self.model  # the most basic reason first
+        several = np.array(log.actions_per_agent) > 1
         told = (self.support.sum(-1) > 1).any((0, 1, 3))[several]
         if told.size and told.mean() < 0.5:
             reasons.append(
                 f"{(~told).sum()} of {told.size} agents hardly ever try a second action: the log "
-                f"shows none {SHOWN} times; collect more rows"
+                f"shows none {SHOWN} times; collect rows in which they do"
             )
+        if model.samples_per_parameter < TOO_LITTLE:
+            more = log.samples * (TOO_LITTLE / model.samples_per_parameter - 1.0)
+            # The tables of an aggregate grow with the rows.
+            some = "" if structure.chosen in KINDS else f"about {max(math.ceil(more), 1):,} "
+            fewer = "leave out a context, or merge" if log.contexts_count > 1 else "or merge"
+            reasons.append(
+                f"there are too few rows for this reward model ({name_of(structure.chosen)}): "
+                f"{model.samples_per_parameter:.3g} per parameter, and {TOO_LITTLE} are needed; "
+                f"collect {some}more rows, {fewer} actions or agents"
+            )
+        reasons.append(structure.refusal)
         if selection.doubt and self.fixed is None:
             reasons.append(f"{selection.doubt}; collect more rows, or set the rank yourself")
-        if reasons := list(filter(None, reasons)):
-            return status_as(Outcome.REFUSED, "; ".join(reasons))
+        if any(reasons):
+            return status_as(Outcome.REFUSED, sentences(*reasons))
         if selection.nothing:
-            return status_as(Outcome.NOTHING_LEARNED, selection.nothing)
+            check = "check that actions and rewards are the right columns, or collect more rows"
+            return status_as(Outcome.NOTHING_LEARNED, f"{selection.nothing}; {check}")
         return None
 
     @cached_property
@@ -303,10 +314,14 @@ class Discrete:
         if refusal is None and found.bound > own.bound:
             words = (
                 "the log does not show that the learned policy is better than the log's own play: "
-                f"gains are at most {found.bound:.3g}, and {own.bound:.3g} for the log's own play"
+                f"gains from it are at most {found.bound:.3g}, and {own.bound:.3g} from the log's "
+                "own play; collect more rows"
             )
-            if found.guessed.max() > HIDDEN:
-                words += "; the policy leads to combinations of actions that the log hardly shows"
+            guessed = (
+                "the learned policy leads to combinations of actions that the log hardly shows; "
+                "collect rows that show them"
+            )
+            words = sentences(words, guessed if found.guessed.max() > HIDDEN else "")
             refusal = status_as(Outcome.REFUSED, words)
             learned = self.options["force"]
             found = found if learned else own
@@ -338,10 +353,12 @@ class Discrete:
             status = status_as(Outcome.LEARNED, promise)
         elif learned:
             status = status_as(
-                Outcome.INEXACT, f"{refusal}; a policy was learned anyway because force was given"
+                Outcome.INEXACT,
+                "a policy was learned because force was given. Without force, the result is "
+                f"{refusal}",
             )
         else:
-            status = replace(refusal, message=f"{refusal.message}; {NOT_ADVICE}")
+            status = replace(refusal, message=sentences(refusal.message, NOT_ADVICE))
         unknown, hidden = _unknown(log, found.unknown), _unknown(log, found.hidden)
         warnings = [
             *self.facts["warnings"],
@@ -425,33 +442,13 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
     skipped = [f"deviations that depend on {' or '.join(log.numeric_contexts)}"]
     skipped = skipped if log.numeric_contexts else []
     if rare := len(found.unknown) + len(found.hidden):
-        skipped.append(f"{rare} deviations that the log shows too rarely to judge")
+        number = f"{rare} deviation{'s' if rare > 1 else ''}"
+        skipped.append(f"{number} that the log shows too rarely to judge")
     told = f". Not counted: {', and '.join(skipped)}" if skipped else ""
     return (
         f"with {least:.0%} confidence, no agent gains {amount} by deviating from the advice. "
         f"Assumptions: {'; '.join(assumed)}{told}"
     )
-
-
-def write_table(path: Path, log: Log, policy: Mixture) -> None:
-    """Write the policy as a table with the log's labels; with a row per draw if it has several."""
-    labels, one = log.labels, len(policy) == 1
-    shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    first = () if one else ("draw", "weight")
-    rows.writerow((*first, "agent", "context", "step", "state", "action", "probability"))
-    for draw, (weight, own) in enumerate(zip(policy.weights, policy.policies, strict=True)):
-        chances = own.reshape(*shape, max(log.actions_per_agent))
-        shown = chances[:, :, :, :1] if log.absences else chances
-        drawn = () if one else (draw, round(float(weight), 6))
-        for i in range(log.agents):
-            for c, h, s in np.ndindex(shown[:, :, i, :, 0].shape):
-                for a in range(log.actions_per_agent[i]):
-                    place = (labels.player(i), labels.context(c), h, labels.state(s))
-                    chance = round(float(shown[c, h, i, s, a]), 6)
-                    rows.writerow((*drawn, *place, labels.action(i, a), chance))
-    write_text(path, text.getvalue())
 
 
 def _unknown(log: Log, places: np.ndarray) -> list[str]:

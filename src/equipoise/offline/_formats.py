@@ -30,7 +30,8 @@ TABLES = ("contexts", "actions", "rewards", "states", "next_states", "steps", "e
 #: Other fields of a log, which the caller or the file declares.
 DECLARED = (
     *("actions_per_agent", "contexts_count", "states_count", "horizon"),
-    *("behaviour", "reward_range", "continuous", "labels", "numeric_contexts"),
+    *("behaviour", "reward_range", "continuous", "action_range", "labels"),
+    "numeric_contexts",
 )
 #: Declared names, which an archive stores as JSON: their type, and its description in errors.
 _NAMES = {"labels": (dict, "names by field"), "numeric_contexts": (list, "a list of names")}

@@ -94,7 +94,10 @@ def read_frame(
             given = (categories, fields["actions"], grid.rewards, present)
             cut = bins_of(table[column][grid.first], *given)
             if cut is not None:
-                about.append(f"{column} changes what actions earn or how often they are played")
+                about.append(
+                    f"{column} was cut into ranges, since it changes what actions earn or how "
+                    "often they are played"
+                )
         if cut is None:
             numeric.append(column)
         else:
@@ -109,21 +112,42 @@ def read_frame(
     away = int((~present).sum())
     if away:
         if continuous:
-            raise InputError("continuous", "all agents in every row", f"{away} that are missing")
+            raise _absent(grid, away)
         labels["states"] = ("present", "absent")
         fields |= {"states": ~present, "next_states": np.zeros_like(present), "states_count": 2}
     unused = [column for column in table if column not in {*grid.used, *contexts}]
+    lines = f"{grid.rows:,} lines became {len(present):,} rows, one for each {time}, of "
+    gaps = f"{away:,} of {present.size:,}, where the agent counts as absent" if away else "none"
     notes = (
-        f"{name}: {grid.rows:,} rows; {len(grid.agents)} agents at {len(present):,} times"
+        f"{name}: {lines if agent else f'{grid.rows:,} rows of '}{len(grid.agents)} agents"
         + "".join(f"; {told}" for told in (grid.dropped, about_file) if told),
         "; ".join(filter(None, (told, *about))),
-        f"{away:,} of {present.size:,} actions are missing and masked; columns left alone: "
-        + (", ".join(unused[:8]) + (", ..." if len(unused) > 8 else "") or "none"),
+        f"missing actions or rewards: {gaps}; unused columns: {_listed(unused, 8)}",
     )
     labels = {key: value for key, value in labels.items() if value is not None}
     given = {"contexts": coded, "rewards": rewards, "labels": labels, "notes": notes}
     given["numeric_contexts"] = numeric
     return fields | given | {"continuous": continuous, "name": name}
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    """Names separated by commas; the first ones and their number if there are many.
+
+    >>> _listed([]), _listed(["low", "high"]), _listed(["a", "b", "c"], 2)
+    ('none', 'low, high', 'a, b, ... (3)')
+    """
+    shown = ", ".join(names[:most])
+    return f"{shown}, ... ({len(names)})" if len(names) > most else shown or "none"
+
+
+def _absent(grid: "_Grid", away: int) -> InputError:
+    """Error for continuous actions that are missing; it names the first one."""
+    at, i = (int(x) for x in np.argwhere(~grid.present)[0])
+    found = f"{away:,} missing, such as {grid.agents[i]} at {grid.times[at]}"
+    hint = "leave these times or agents out, or bin the actions (bins)"
+    return InputError(
+        "continuous", "an action and a reward of every agent at all times", found, hint
+    )
 
 
 class _Grid:
@@ -141,6 +165,8 @@ class _Grid:
         #: Row of the table for each time and agent; -1 if there is none.
         self.row = np.full(shape, -1)
         self.used: list[str] = []
+        #: Name of each time, for messages.
+        self.times: Sequence[str] = [f"row {k}" for k in range(times)]
 
     @property
     def present(self) -> np.ndarray:
@@ -197,15 +223,17 @@ def _long(
         at = int(np.argmax(differ))
         row, other = int(kept[at]), int(same[at])
         found = f"different rows of {agents[who[row]]} at {time} {times[when[row]]}: {other}, {row}"
-        raise InputError("time", "one row for each agent and time", found)
+        hint = "if times repeat, in every episode say, number them throughout the table"
+        raise InputError("time", "one row for each agent and time", found, hint)
     rows = kept[first]
     at = (when[rows], who[rows])
     grid.actions[at], grid.rewards[at], grid.row[at] = acted[rows], earned[rows], rows
     grid.first[when[rows]] = rows
     grid.rows, grid.used = len(who), [agent, time, action, reward]
+    grid.times = [f"{time} {each}" for each in times]
     copies, lost = len(kept) - len(rows), len(who) - len(kept)
-    told = [f"{copies:,} repeated rows were left out"] if copies else []
-    told += [f"{lost:,} rows without agent or time were left out"] if lost else []
+    told = [f"repeated lines left out: {copies:,}"] if copies else []
+    told += [f"lines without {agent} or {time} left out: {lost:,}"] if lost else []
     grid.dropped = "; ".join(told)
     return grid
 
@@ -214,10 +242,18 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
     agents = [n.removeprefix(f"{action}_") for n in table if n.startswith(f"{action}_")]
     agents = sorted(agents, key=natural) if all(a.isdigit() for a in agents) else agents
     if not agents:
-        hint = "for a long table, pass the names of its columns: agent, time, action and reward"
-        raise InputError("log", f"columns {action}_i and {reward}_i", ", ".join(table), hint)
+        hint = (
+            "for a long table, pass the names of its columns: agent, time, action and reward; for "
+            "a wide one, pass what its columns begin with: action and reward"
+        )
+        expected = f"columns {action}_NAME and {reward}_NAME"
+        raise InputError("log", expected, ", ".join(table), hint)
     for i in agents:
         _check_column("reward", f"{reward}_{i}", table)
+    if all(f"{word}_{i}" in table for i in agents for word in ("state", "next_state")):
+        found = f"columns state_{agents[0]}, next_state_{agents[0]}, ..."
+        hint = "build a Log from arrays and write it to a .parquet or .npz file"
+        raise InputError("log", "a table without local states", found, hint)
     columns = [table[f"{action}_{i}"] for i in agents]
     numeric = all(c.dtype.kind == "f" for c in columns)
     grid = _Grid(len(columns[0]), agents, numeric)
@@ -253,7 +289,11 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
         raise InputError("log", "rows with an action and a reward", "none")
     if values.dtype.kind != "f":
         if bins is not None or continuous:
-            raise InputError("action", "numbers, for bins or continuous actions", _first(values))
+            found, hint = (
+                repr(_first(values)),
+                "name words that stand for missing entries (missing)",
+            )
+            raise InputError("action", "numbers, for bins or continuous actions", found, hint)
         return _counted(*_coded(values, present), present)
     numbers = values[present]
     if continuous:
@@ -261,7 +301,8 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
         half = max((high - low) / 2, 1e-300)
         points = np.where(present, (values - low) / half - 1.0, 0.0)
         told = f"actions from {low:g} to {high:g} were scaled to [-1, 1]"
-        return {"actions": np.clip(points, -1.0, 1.0), "names": None}, told
+        ends = (low, high) if high > low else None
+        return {"actions": np.clip(points, -1.0, 1.0), "names": None, "action_range": ends}, told
     different = np.unique(numbers)
     if bins is None:
         if len(different) > CATEGORIES:
@@ -291,7 +332,7 @@ def _counted(
 ) -> tuple[dict[str, Any], str]:
     codes = np.where(present, codes, 0)
     fields = {"actions": codes, "actions_per_agent": len(names), "names": (tuple(names),)}
-    return fields, told or f"{len(names)} actions"
+    return fields, f"{told or 'actions'}: {_listed(names)}"
 
 
 def _names(edges: np.ndarray) -> list[str]:
@@ -346,7 +387,7 @@ def _contexts(
         known = [*known, "missing"] if away.any() else known
         kinds.append(np.where(away, len(known) - 1, codes))
         words.append(known)
-        told.append(f"context {name} has {len(known)} values")
+        told.append(f"context {name}: {_listed(known)}")
     matrix = np.stack(features, 1) if features else np.zeros((len(grid.first), 0))
     if not kinds:
         return None, None, matrix, told

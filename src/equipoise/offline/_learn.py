@@ -3,8 +3,7 @@
 Discrete actions: `discover` compares classes of rewards on held-out rows and the chosen class is
 fitted. Decentralised learning then finds policies that stay near what the log covers. Each policy
 is learned from all rows except one part, and that part judges it (`_bounds`). Continuous actions:
-`offline.deep` fits critics and improves actors from several random starts, and best responses to
-the mean of the critics finish the policy.
+see `_continuous`.
 
 The work is a sequence of steps whose results do not depend on when they are computed. Ctrl-C stops
 between two steps, and a run folder keeps the results of the finished steps.
@@ -12,39 +11,23 @@ between two steps, and a run folder keeps the results of the finished steps.
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import jax
 import numpy as np
 
-from equipoise.certificates import certify, solution_from_plain
-from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.certificates import solution_from_plain
+from equipoise.core import InputError, Outcome, Solution, checks
 from equipoise.core.randomness import as_key
-from equipoise.games import ContinuousPolicy, Mixture, write_policy
-from equipoise.offline import deep
 from equipoise.offline._aggregate import KINDS, aggregate_note
+from equipoise.offline._continuous import critic_of, learn_continuous
 from equipoise.offline._discover import Structure
-from equipoise.offline._discrete import learn_discrete, write_table
+from equipoise.offline._discrete import learn_discrete
 from equipoise.offline._log import Log
-from equipoise.offline._own_play import (
-    NOT_ADVICE,
-    facts_of,
-    own_play,
-    own_points,
-    refused,
-    status_as,
-)
 from equipoise.offline._pieces import Source
-from equipoise.offline._solve import in_model
-from equipoise.offline.deep._fit import FEWEST
-from equipoise.offline.deep._settle import settle, shown
-from equipoise.runs import Record, Run, interruptible
-
-#: Number of random starts from which critics are fitted and actors improved (continuous actions).
-STARTS = 5
-#: Actors have settled when no gain exceeds this fraction of the rewards' standard deviation.
-SETTLED = 0.05
+from equipoise.offline._saved import write_policy_files
+from equipoise.runs import Record, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +99,13 @@ def learn(
         neighbours: Agents whose actions may affect an agent's reward, as in `fit`: "all", "screen",
             a number of strongest neighbours, or a list for each agent. "auto" lets held-out rows
             decide.
-        critic: Critic for continuous actions: an architecture of `deep.ARCHITECTURES`, "linear", a
-            `deep.Critic` or a `deep.LinearCritic`. Default: "2-IR-64". If a critic is given, a
-            path is read as a log of continuous actions.
-        iterations: Number of iterations of `solve`; for continuous actions, number of actor steps.
+        critic: Critic for continuous actions: "kernel" (Gaussian processes, the default), "linear",
+            an architecture of `deep.ARCHITECTURES`, or a `deep.KernelCritic`, `deep.LinearCritic`
+            or `deep.Critic`. Only "kernel" gives a bound. Logs with local states need networks,
+            and their default is "2-IR-64". If a critic is given, a path is read as a log of
+            continuous actions.
+        iterations: Number of iterations of `solve`; for networks and polynomials, number of actor
+            steps.
         step: Step size of an iteration, as in `solve`.
         strength: Weight of the penalty for leaving the log's play, as in `solve`.
         level: Confidence level of the interval of the largest gain.
@@ -133,15 +119,16 @@ def learn(
     mixture has one component, a product policy, unless only a joint draw for all agents is good
     enough; the status message then says so. The certificate holds in the *fitted model* and proves
     nothing about the logged game; `interval` and `bound` are statements about this policy in the
-    logged game, obtained by cross-fitting. `status.name` is
+    logged game, obtained by cross-fitting (discrete actions) or from the posterior distribution of
+    smooth rewards (continuous actions). `status.name` is
 
     - "learned";
     - "nothing learned": no model predicts rewards better than a constant;
     - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
       rewards drift over time, actions are correlated or were never tried, there are too few
       rows, or there is no evidence that the learned policy is better than the log's own play. For
-      continuous actions, the actions did not settle: an agent still gains more than 5% of the
-      rewards' standard deviation in the critics. The message says what to change;
+      continuous actions also: the actions did not settle, and an agent still gains more than 5% of
+      the rewards' standard deviation in the critics. The message says what to change;
     - "inexact": refused, but learned anyway because of `force`; or the advice leads to
       combinations of actions that are rare in the log;
     - "interrupted": Ctrl-C stopped the run before it finished.
@@ -152,7 +139,8 @@ def learn(
     `stats` contains plain values only: numbers, strings, lists, dictionaries and arrays.
 
     - For every log: `agents`, `samples`, `contexts`, `actions` (per agent; empty for continuous
-      actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `gap` (a dictionary with the
+      actions), `labels` (`Labels.to_plain()`), `warnings` (sentences), `never_present` (contexts
+      and agents that never occur together), `gap` (a dictionary with the
       largest gain in the fitted model, also called `gap`, and a description, `text`) and `own_gap`
       (largest gain of the log's own play in the fitted model).
     - For discrete actions: `structure` (`Structure.to_plain()`), `interval`, `bound`, `unknown`
@@ -165,7 +153,9 @@ def learn(
       and the (agents, agents) arrays of its `InteractionMap`: `strength_total`, `strengths`,
       `strengths_lower`, `strengths_upper`.
     - For continuous actions: `critic`, `parameters`, `explained` (fraction of held-out variance
-      that the critics explain, per agent), `steps` (number of actor steps).
+      that the critics explain, per agent), `steps` (number of actor steps), and `action_range` if
+      the log has one. With the critic "kernel" also `interval`, `bound`, `own_interval`, `earned`,
+      `expected`, `gains_at_most` and `explained_by_rank` (mean of `explained` for each rank tried).
 
     **Example**
 
@@ -196,7 +186,7 @@ def learn(
 
     def pipeline(folder: Run | None) -> Solution:
         if source is None:
-            return _learn_continuous(log, options, key, folder)
+            return learn_continuous(log, options, key, folder)
         return learn_discrete(source, options, key, folder)
 
     if run is None:
@@ -208,9 +198,7 @@ def learn(
             return _advice(solution_from_plain(folder.record().solution or {}))
         solution = pipeline(folder)
         if solution.status.name != Outcome.INTERRUPTED:
-            write_policy(folder.path / "policy.json", solution.policy)
-            if isinstance(solution.policy, Mixture):
-                write_table(folder.path / "policy.csv", log, solution.policy)
+            write_policy_files(folder.path, log, solution)
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
         return _advice(solution)
@@ -225,7 +213,9 @@ def _check(log: Log, options: dict[str, Any]) -> None:
         for name, value in usual.items():
             if options[name] != value:
                 raise InputError(name, f"{value} for continuous actions", options[name])
-        options["critic"] = _critic(options["critic"], log.agents)
+        options["critic"] = critic_of(options["critic"], log)
+        if options["critic"] is None and options["iterations"] is not None:
+            raise InputError("iterations", "none without actors", options["iterations"])
         return
     if options["critic"] is not None:
         raise InputError("critic", "none for discrete actions", options["critic"])
@@ -239,86 +229,3 @@ def _check(log: Log, options: dict[str, Any]) -> None:
         if options[name] is not None:
             checks.check_range(name, options[name], 0.0, np.inf, low_open=low_open, high_open=True)
     checks.check_range("level", options["level"], 0.0, 1.0, low_open=True, high_open=True)
-
-
-def _critic(given: Any, agents: int) -> Any:
-    if isinstance(given, deep.Critic | deep.LinearCritic):
-        return given
-    if given is None or given == "linear":
-        return (deep.Critic if given is None else deep.LinearCritic)(rank=min(2, agents))
-    if given not in deep.ARCHITECTURES:
-        known = ", ".join(["linear", *deep.ARCHITECTURES])
-        raise InputError("critic", f"one of {known}, or a Critic", repr(given))
-    return deep.Critic.named(given)
-
-
-def _learn_continuous(
-    log: Log, options: dict[str, Any], key: jax.Array, run: Run | None
-) -> Solution:
-    facts = facts_of(log)
-    if log.samples < FEWEST:
-        return refused(log, f"{log.samples} rows are fewer than the {FEWEST} needed", facts)
-    parts = [None if run is None else run.path / name for name in ("critics", "actors")]
-    steps, starts = options["iterations"], 1 if log.states is not None else STARTS
-    method = deep.TD3BC() if steps is None else deep.TD3BC(steps=steps)
-    with interruptible() as stop:
-        critics = deep.fit(log, options["critic"], key=key, run=parts[0], trials=starts)
-        actors = None
-        if not stop:
-            other = jax.random.fold_in(key, 1)
-            actors = deep.improve(critics, log, method, key=other, run=parts[1])
-    explained = critics.explained.mean(0)
-    facts |= {
-        "critic": str(options["critic"]),
-        "parameters": critics.parameters,
-        "explained": explained,
-        "steps": 0 if actors is None else actors.steps,
-    }
-    own = own_points(log)
-    policy, status = own if actors is None else actors.policy, None
-    if stop:
-        done = f"{facts['steps']} actor steps" if actors else "fitting the critics"
-        status = status_as(Outcome.INTERRUPTED, f"stopped during or after {done}")
-    elif explained.mean() <= 0 and not options["force"]:
-        policy = own
-        status = status_as(
-            Outcome.NOTHING_LEARNED,
-            f"the critics predict held-out rewards no better than a constant does; {NOT_ADVICE}",
-        )
-    if log.states is not None:
-        text = "not estimated: the log has several steps, and gains are computed for one step only"
-        stats = facts | {"gap": {"gap": None, "text": text}, "own_gap": None}
-        status = status or status_as(Outcome.LEARNED, f"gains are {text}")
-        return replace(own_play(log, status, stats), policy=policy)
-    game, tolerance = critics.as_game(None), SETTLED * float(np.std(log.rewards, 0).max())
-    if status is None and actors is not None:
-        policy = ContinuousPolicy(settle(critics, log, actors.points, tolerance / 10))
-    found, before = (in_model(certify(game, each)) for each in (policy, own))
-    if status is None:
-        low, high = shown(log)
-        narrow = f"the log only contains actions from {low.max():.3g} to {high.min():.3g}"
-        hint = narrow if (high - low).min() < 1.9 else "perhaps the agents need to randomise"
-        given = (tolerance, hint, options["force"])
-        policy, found, status = _judged((policy, found), (own, before), *given)
-    gap = float(found.max_gain)
-    stats = facts | {"own_gap": float(before.max_gain)}
-    stats["gap"] = {"gap": gap, "text": f"{gap:.4g} in the fitted model, by search"}
-    return Solution(policy, np.asarray(found.value), found, status, stats=stats)
-
-
-def _judged(
-    learned: tuple[Any, Any], own: tuple[Any, Any], tolerance: float, hint: str, force: bool
-) -> tuple[Any, Any, Status]:
-    """Choose the (policy, certificate) pair to return by the certificates, with its status."""
-    gap = float(learned[1].max_gain)
-    if gap <= tolerance:
-        message = f"the largest gain that a search finds in the fitted critics is {gap:.3g}"
-        return *learned, status_as(Outcome.LEARNED, message)
-    refusal = (
-        f"actions do not settle: an agent still gains {gap:.3g} in the fitted critics, more than "
-        f"{tolerance:.3g} ({SETTLED:.0%} of the standard deviation of rewards); {hint}"
-    )
-    if force:
-        message = f"{refusal}; a policy was learned anyway because force was given"
-        return *learned, status_as(Outcome.INEXACT, message)
-    return *own, status_as(Outcome.REFUSED, f"{refusal}; {NOT_ADVICE}")

@@ -77,6 +77,8 @@ class Log:
     reward_range: tuple[float, float] | None
     #: Whether actions are numbers from -1 to 1.
     continuous: bool
+    #: What -1 and 1 stand for in the unit of the data, for continuous actions; None if unscaled.
+    action_range: tuple[float, float] | None
     #: Names of agents ("players"), actions, states and contexts; empty if none were given.
     labels: Labels
     #: Names of numeric contexts whose linear effect was removed from the rewards.
@@ -103,6 +105,7 @@ class Log:
         behaviour: Any = None,
         reward_range: tuple[float, float] | None = None,
         continuous: bool = False,
+        action_range: tuple[float, float] | None = None,
         labels: Any = None,
         numeric_contexts: Sequence[str] = (),
         name: str = "log",
@@ -124,6 +127,7 @@ class Log:
         fields["contexts"], count = _checks.as_counted("contexts", given, count)
         fields["contexts_count"] = int(count)
         declared = _checks.as_declared_actions(actions_per_agent, agents)
+        fields["action_range"] = _checks.as_range("action_range", action_range)
         if continuous:
             fields["actions"] = _checks.as_continuous(actions)
         else:
@@ -281,7 +285,7 @@ class Log:
         >>> log.labels.players, log.labels.actions, log.states.tolist()
         (('Ada', 'Bo'), (('high', 'low'),), [[0, 0], [1, 0]])
         >>> log.notes[2]
-        '1 of 4 actions are missing and masked; columns left alone: none'
+        'missing actions or rewards: 1 of 4, where the agent counts as absent; unused columns: none'
         """
         table = {name: options.pop(name) for name in _frames.OPTIONS if name in options}
         path = Path(source) if isinstance(source, str | os.PathLike) else None

@@ -123,19 +123,24 @@ def without(
     actions: np.ndarray,
     present: np.ndarray,
 ) -> np.ndarray:
-    """Rewards minus the linear effect of the features, within contexts and own actions."""
+    """Rewards minus the linear effect of the features, within contexts and own actions.
+
+    Every number is an action of its own if actions are continuous; the effect is then that within
+    contexts, next to a polynomial of the own action.
+    """
     coded = np.zeros(len(rewards), np.int64) if contexts is None else contexts
-    found = rewards.copy()
+    found, counted = rewards.copy(), actions.dtype.kind in "iu"
     for i in range(rewards.shape[1]):
         rows = np.flatnonzero(present[:, i])
-        cell = np.unique(coded[rows] * (actions.max() + 1) + actions[rows, i], return_inverse=True)[
-            1
-        ]
+        own, x = actions[rows, i], features[rows]
+        code = coded[rows] * (actions.max() + 1) + own if counted else coded[rows]
+        cell = np.unique(code, return_inverse=True)[1]
         count = np.maximum(np.bincount(cell), 1)[:, None]
-        x, y = features[rows], rewards[rows, i : i + 1]
+        more = () if counted else (own**power for power in (1, 2, 3))
         inside, centred = (
-            v - (np.stack([np.bincount(cell, c) for c in v.T], 1) / count)[cell] for v in (x, y)
+            v - (np.stack([np.bincount(cell, c) for c in v.T], 1) / count)[cell]
+            for v in (np.column_stack([x, *more]), rewards[rows, i : i + 1])
         )
         slope = np.linalg.lstsq(inside, centred, rcond=None)[0]
-        found[rows, i] -= (x @ slope)[:, 0]
+        found[rows, i] -= (x @ slope[: x.shape[1]])[:, 0]
     return found

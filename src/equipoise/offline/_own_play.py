@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.certificates import TableCertificate
 from equipoise.core import Outcome, Solution, Status
 from equipoise.games import ContinuousPolicy, Mixture
-from equipoise.offline._coverage import behaviour_of, count_actions
+from equipoise.offline._coverage import behaviour_of, count_actions, never_present
 from equipoise.offline._log import Log
 
 #: End of a message about a log from which nothing was learned.
@@ -19,6 +19,16 @@ def status_as(name: Outcome, message: str) -> Status:
     return Status(name, message, np.array(False))
 
 
+def sentences(*reasons: str) -> str:
+    """Join reasons that are not empty, one sentence per line; the last one has no full stop.
+
+    >>> sentences("rewards drift; use later rows", "", "agents are absent together; leave them out")
+    'rewards drift; use later rows.\\nAgents are absent together; leave them out'
+    """
+    first, *others = [*filter(None, reasons), ""]
+    return ".\n".join([first, *(each[:1].upper() + each[1:] for each in others[:-1])])
+
+
 def facts_of(log: Log) -> dict[str, Any]:
     return {
         "agents": log.agents,
@@ -26,13 +36,15 @@ def facts_of(log: Log) -> dict[str, Any]:
         "contexts": log.contexts_count,
         "actions": list(log.actions_per_agent),
         "labels": log.labels.to_plain(),
+        **({} if log.action_range is None else {"action_range": list(log.action_range)}),
         "notes": list(log.notes),
+        "never_present": np.argwhere(never_present(log)).tolist(),
         "warnings": [],
     }
 
 
 def refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
-    status = status_as(Outcome.REFUSED, f"{message}; {NOT_ADVICE}")
+    status = status_as(Outcome.REFUSED, sentences(message, NOT_ADVICE))
     return own_play(log, status, facts)
 
 

@@ -287,7 +287,7 @@ class Comparison:
             self.notes[name] = f"not tried: more than the {log.agents} agents"
             self.rows_per_parameter[name] = np.inf
         elif columns > self._largest:
-            self.notes[name] = f"not tried: {columns} features, more than largest={self._largest}"
+            self.notes[name] = f"not tried: {columns:,} features, more than {self._largest:,}"
         elif size > LARGEST_SUMS:
             self.notes[name] = (
                 f"not tried: {size / 1e9:.0f} GB of sums, more than {LARGEST_SUMS / 1e9:g}"

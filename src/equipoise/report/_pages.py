@@ -157,7 +157,7 @@ def _add_answer(page: Report, run: str, record: Record, story: Story) -> Story:
     facts = {} if story.first else _key_numbers(record)
     if not found and not facts:
         return story
-    page.section("Advice" if story.first else "Answer")
+    page.section(story.heading)
     if facts:
         page.facts(facts)
     if not found:

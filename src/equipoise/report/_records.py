@@ -379,6 +379,8 @@ def _agents(record: Record, solution: Any) -> Table:
 def _advice(record: Record, solution: Any) -> Table:
     """Table of each agent's recommended actions, its reward in the log, and its expected reward."""
     stats, mixture = solution["stats"], solution["policy"]
+    if mixture["kind"] == "continuous":
+        return _points(record, stats, np.asarray(mixture["points"]))
     policies = np.asarray(mixture["policies"])
     weights = np.asarray(mixture.get("weights", np.full(len(policies), 1.0 / len(policies))))
     play = np.tensordot(weights, policies, 1)
@@ -387,22 +389,44 @@ def _advice(record: Record, solution: Any) -> Table:
     contexts, names = labels_of(record, "contexts"), agents_of(record, range(play.shape[1]))
     # An upper bound of zero exceeds it by a rounding error.
     rounding = 1e-9 * float(np.abs(stats["earned"]).max())
-    rows = []
+    rows, absent = [], [list(map(int, pair)) for pair in stats.get("never_present", ())]
     for i, name in enumerate(names):
         actions = labels_of(record, "actions", i)
         actions = [str(a) for a in range(play.shape[-1])] if actions is None else actions
-        most = float(stats["gains_at_most"][i])
-        most = max(most, 0.0) * (most > rounding) if np.isfinite(most) else "unknown"
-        numbers = float(stats["earned"][i]), float(stats["expected"][i]), most
+        numbers = _earnings(stats, i, rounding)
         for c, own in enumerate(play[:, i]):
             context = str(c) if contexts is None else contexts[c]
             place = (name, context) if len(play) > 1 else (name,)
             words = play_in_words(own, actions, ".0%", 0.005)
+            words = "never present" if [c, i] in absent else words
             rows.append((*place, words, *(numbers if c == 0 else ("", "", ""))))
     first = ("agent", "context") if len(play) > 1 else ("agent",)
     what = "play" if len(policies) == 1 else "plays on average (one draw for all agents)"
     what += " (first step and state)" if steps else ""
     return Table((*first, what, "earned", "expected", "gains at most"), rows)
+
+
+def _earnings(stats: Any, agent: int, rounding: float) -> tuple[Any, Any, Any]:
+    """What an agent earned in the log and can expect, and its largest gain."""
+    most = float(stats["gains_at_most"][agent])
+    most = max(most, 0.0) * (most > rounding) if np.isfinite(most) else "unknown"
+    return float(stats["earned"][agent]), float(stats["expected"][agent]), most
+
+
+def _points(record: Record, stats: Any, points: np.ndarray) -> Table:
+    """Table of each agent's recommended number, in the unit of the data, as in `_advice`."""
+    low, high = stats.get("action_range", (-1.0, 1.0))
+    contexts, names = labels_of(record, "contexts"), agents_of(record, range(points.shape[1]))
+    rows = []
+    for i, name in enumerate(names):
+        numbers = _earnings(stats, i, 0.0)
+        for c, point in enumerate(points[:, i]):
+            context = str(c) if contexts is None else contexts[c]
+            place = (name, context) if len(points) > 1 else (name,)
+            action = low + (high - low) * (float(point) + 1.0) / 2.0
+            rows.append((*place, action, *(numbers if c == 0 else ("", "", ""))))
+    first = ("agent", "context") if len(points) > 1 else ("agent",)
+    return Table((*first, "play", "earned", "expected", "gains at most"), rows)
 
 
 def _coverage(record: Record, structure: Any) -> Table:

@@ -19,8 +19,9 @@ class Story:
     captions: Mapping[str, str] = field(default_factory=dict)
     #: Table -> column by which its rows are sorted, largest first. Other tables keep their order.
     sorted_by: Mapping[str, str] = field(default_factory=dict)
-    #: The table shown at the top of the page.
+    #: The table shown at the top of the page, and the heading above it.
     first: str = ""
+    heading: str = "Answer"
 
 
 def story_of(record: Record) -> Story:
@@ -32,6 +33,8 @@ def story_of(record: Record) -> Story:
     kind = str(record.scalars.get("kind", record.name))
     if "own_gap" in (record.solution or {}).get("stats", {}):
         kind = "offline"
+    elif "structure" in record.scalars:
+        kind = "discover"
     return STORIES[kind](record) if kind in STORIES else Story()
 
 
@@ -78,6 +81,28 @@ _ONE_STEP = (
 _MARKOV = "The same game, solved for the largest and for the smallest mean reward."
 
 
+_STRUCTURE = {
+    "classes": "Structure: classes of rewards and their held-out errors, as shares of the variance "
+    "of rewards, and the share of the explainable variance that each explains.",
+    "coverage": "Coverage: how often each agent played each action.",
+}
+
+
+def _discovered(record: Record) -> Story:
+    structure = record.scalars["structure"]
+    told = [*structure["warnings"], *record.scalars.get("notes", ())]
+    if refusal := structure["refusal"]:
+        told = [*f"Nothing should be learned from this log: {refusal}.".split("\n"), *told]
+    return Story(
+        title=record.name,
+        lead="Classes of rewards compared on held-out rows, and whether the log suffices to learn.",
+        text="\n\n".join(told),
+        captions={**_STRUCTURE, "interactions": "Agents whose actions affect an agent's reward."},
+        first="classes",
+        heading="Structure",
+    )
+
+
 def _offline(record: Record) -> Story:
     solution: Any = record.solution
     stats = solution["stats"]
@@ -87,7 +112,7 @@ def _offline(record: Record) -> Story:
             "The strongest terms. If the fit explains the rewards completely, no residuals remain "
             "from which to estimate an interval, and none is shown."
         )
-    told = [f"{status_of(record)}."]
+    told = f"{status_of(record)}.".split("\n")
     if stats.get("own_interval"):
         low, high = (f"{x:.3g}" for x in stats["own_interval"])
         told.append(f"By deviating from the logged play, an agent could gain {low} to {high}.")
@@ -109,14 +134,13 @@ def _offline(record: Record) -> Story:
         "could gain by deviating.",
         text="\n\n".join(told),
         first=first if "earned" in stats else "agents",
+        heading="Advice" if learned else "The log's own play",
         captions={
             "advice": "Recommended actions with probabilities; in all contexts, mean reward in the "
             "log, expected reward under the advice, and the largest gain by deviating from it.",
             "own play": "The log's own play; this is not advice. Frequencies of actions; in all "
             "contexts, mean reward in the log and as estimated, and the largest gain by deviating.",
-            "classes": "Structure: classes of rewards and their held-out errors, as shares of the "
-            "variance of rewards, and the share of the explainable variance that each explains.",
-            "coverage": "Coverage: how often each agent played each action.",
+            **_STRUCTURE,
             "interactions": f"Interactions between agents. {sure}",
             "agents": "Agents with the largest gains in the fitted model.",
         },
@@ -165,6 +189,7 @@ STORIES: dict[str, Callable[[Record], Story]] = {
     "aggregative": lambda record: _crowd(record, _ONE_STEP),
     "aggregative-markov": lambda record: _crowd(record, _MARKOV),
     "offline": _offline,
+    "discover": _discovered,
     "evaluate": _evaluation,
     "design": _designed,
 }

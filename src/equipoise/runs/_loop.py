@@ -38,6 +38,24 @@ class Reached(NamedTuple):
     stopped: bool
 
 
+class Unfinished(KeyboardInterrupt):
+    """Ctrl-C ended a computation; `found` is what it had found by then.
+
+    **Example**
+
+    >>> from equipoise.runs import Unfinished
+    >>> try:
+    ...     raise Unfinished([1, 2])
+    ... except KeyboardInterrupt as end:
+    ...     print(end.found)
+    [1, 2]
+    """
+
+    def __init__(self, found: Any):
+        super().__init__()
+        self.found = found
+
+
 def resumable(
     run: Run | None,
     state: Any,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equipoise.offline.deep._spec import ARCHITECTURES as ARCHITECTURES
     from equipoise.offline.deep._spec import TD3BC as TD3BC
     from equipoise.offline.deep._spec import Critic as Critic
+    from equipoise.offline.deep._spec import KernelCritic as KernelCritic
     from equipoise.offline.deep._spec import LinearCritic as LinearCritic
     from equipoise.offline.deep._spec import PolicyGradient as PolicyGradient
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _PUBLIC: dict[str, str | None] = {
     "ARCHITECTURES": "equipoise.offline.deep._spec",
     "Critic": "equipoise.offline.deep._spec",
+    "KernelCritic": "equipoise.offline.deep._spec",
     "LinearCritic": "equipoise.offline.deep._spec",
     "fit": "equipoise.offline.deep._fit",
     "Critics": "equipoise.offline.deep._critics",

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ import numpy as np
 from equipoise.core import InputError, checks, weights
 from equipoise.core.precision import single_precision
 from equipoise.games import ContinuousGame
+from equipoise.offline.deep._kernels import Kernels, Shape
 from equipoise.offline.deep._networks import Polynomials, RewardModel, TermNetworks, all_factors
 from equipoise.offline.deep._rows import Rows, Sizes, over_agents, side_by_side
-from equipoise.offline.deep._spec import Critic, LinearCritic
+from equipoise.offline.deep._spec import Critic, KernelCritic, LinearCritic
 
 #: Arrays of critics that are stored in addition to the weights.
 _MEASURES = ("shift", "scale", "validation", "unexplained", "best_round", "rounds")
+#: Kind of critics in a file -> the class of their settings.
+_KINDS = {"network": Critic, "polynomials": LinearCritic, "kernel": KernelCritic}
 #: Number of rows predicted at a time.
 _BLOCK = 256
 
@@ -42,7 +45,7 @@ class Critics:
     """
 
     #: Settings of the critic that was fitted.
-    spec: Critic | LinearCritic
+    spec: Critic | LinearCritic | KernelCritic
     #: Numbers of agents, contexts, states and steps.
     sizes: Sizes
     #: A pytree with axes (trials, agents); outputs are rewards before `scale` and `shift`.
@@ -168,7 +171,7 @@ class Critics:
         """Write weights as safetensors, and the settings as JSON."""
         arrays = {f"models/{name}": array for name, array in named_arrays(self.models).items()}
         arrays |= {name: getattr(self, name) for name in _MEASURES}
-        kind = "network" if isinstance(self.spec, Critic) else "polynomials"
+        kind = next(name for name, made in _KINDS.items() if isinstance(self.spec, made))
         described = {"kind": kind, "spec": asdict(self.spec), "sizes": asdict(self.sizes)}
         weights.write_weights(Path(folder), "critics", arrays, described)
 
@@ -184,12 +187,15 @@ class Critics:
         }
         with weights.as_described(Path(folder, "critics.json")):
             sizes = Sizes(**described["sizes"])
-            if described["kind"] == "network":
-                spec = Critic(**described["spec"])
+            spec: Any = _KINDS[described["kind"]](**described["spec"])
+            if isinstance(spec, Critic):
                 layers = layers_of(given, "", spec.depth)
                 models = TermNetworks(given["scopes"], *layers, given.get("embedding"), sizes)
+            elif isinstance(spec, KernelCritic):
+                shape = Shape(*(given[f"shape.{f.name}"] for f in fields(Shape)))
+                names = ("order", "centres", "where", "coefficients")
+                models = Kernels(shape, *(given[name] for name in names), spec.rank == "joint")
             else:
-                spec = LinearCritic(**described["spec"])
                 names = ("own", "others", "factors", "coefficients")
                 own, others, factors, coefficients = (given[name] for name in names)
                 models = Polynomials(own, others, factors, coefficients, spec.degree, sizes)

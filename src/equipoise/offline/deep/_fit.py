@@ -23,9 +23,10 @@ from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
 from equipoise.offline.deep._critics import Critics
+from equipoise.offline.deep._kernels import fit_kernels
 from equipoise.offline.deep._networks import TermNetworks, all_scopes, fit_polynomials, make_network
 from equipoise.offline.deep._rows import Data, Sizes, over_agents, prepare, side_by_side
-from equipoise.offline.deep._spec import Critic, LinearCritic
+from equipoise.offline.deep._spec import Critic, KernelCritic, LinearCritic
 from equipoise.runs import Reached, Record, Run, resumable
 
 #: Seconds between two checks for Ctrl-C, and the work that a kill may lose.
@@ -53,7 +54,7 @@ class Learner(eqx.Module):
 
 def fit(
     log: Log | Sequence[Log],
-    critic: Critic | LinearCritic | None = None,
+    critic: Critic | LinearCritic | KernelCritic | None = None,
     *,
     key: Any,
     run: str | os.PathLike[str] | None = None,
@@ -85,7 +86,7 @@ def fit(
     critic = Critic() if critic is None else critic
     logs = as_logs(log, trials)
     key = as_key(key)
-    if not isinstance(critic, Critic | LinearCritic):
+    if not isinstance(critic, Critic | LinearCritic | KernelCritic):
         raise InputError("critic", "a Critic", type(critic).__name__)
     if capacity is not None and checks.check_count("capacity", capacity) < logs[0].samples:
         raise InputError("capacity", f"at least {logs[0].samples} rows", capacity)
@@ -149,12 +150,14 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
 
 def _fit(
     logs: list[Log],
-    critic: Critic | LinearCritic,
+    critic: Critic | LinearCritic | KernelCritic,
     key: jax.Array,
     run: Run | None,
     capacity: int | None,
 ) -> tuple[Critics, bool]:
     split, sizes = jax.random.fold_in(key, _SPLIT), Sizes.of(logs[0])
+    if isinstance(critic, KernelCritic):
+        return _fit_kernels(logs, critic, sizes, split, run)
     if isinstance(critic, LinearCritic):
         return _fit_linear(logs, critic, sizes, split), True
     with single_precision():
@@ -289,6 +292,22 @@ def _fit_linear(logs: list[Log], critic: LinearCritic, sizes: Sizes, key: jax.Ar
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
     unexplained = _part(validation, np.array(variances))
     return Critics(critic, sizes, stacked, zeros, zeros + 1.0, validation, unexplained, none, none)
+
+
+def _fit_kernels(
+    logs: list[Log], critic: KernelCritic, sizes: Sizes, key: jax.Array, run: Run | None
+) -> tuple[Critics, bool]:
+    """Fit Gaussian processes; held-out errors are those of rows predicted from all others."""
+    words = np.asarray(jax.random.key_data(key)).ravel().tolist()
+    models, errors, complete = fit_kernels(logs, critic.rank, sizes, words, run)
+    rewards = np.stack([np.asarray(log.rewards, np.float64) for log in logs])
+    scale, none = np.maximum(rewards.std(1), 1e-12), np.zeros(errors.shape, np.int32)
+    part = _part(errors, np.where(rewards.std(1) > 0, 1.0, 0.0))
+    validation = errors * scale**2
+    return (
+        Critics(critic, sizes, models, rewards.mean(1), scale, validation, part, none, none),
+        complete,
+    )
 
 
 def _part(loss: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -12,6 +12,9 @@ from jaxtyping import Array, Float, Int
 
 from equipoise.offline._log import Log
 
+#: Margin by which agents may exceed the range of the log's actions, as a fraction of this range.
+_BEYOND = 0.05
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -166,3 +169,10 @@ def over_agents(function: Callable[..., Any], vectorised: bool) -> Callable[...,
         return jax.lax.map(one_trial, (both, trials))
 
     return mapped
+
+
+def shown(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """(agents,): smallest and largest action in the log, extended by a small margin."""
+    low, high = (np.asarray(f(log.actions, 0), np.float64) for f in (np.min, np.max))
+    more = _BEYOND * (high - low)
+    return np.maximum(low - more, -1.0), np.minimum(high + more, 1.0)

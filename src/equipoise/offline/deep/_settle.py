@@ -17,22 +17,20 @@ import numpy as np
 from equipoise.core.precision import single_precision
 from equipoise.offline._log import Log
 from equipoise.offline.deep._critics import Critics, predict
-from equipoise.offline.deep._rows import Rows
+from equipoise.offline.deep._rows import Rows, shown
 
 #: Number of actions that an agent tries, and number of rounds of best responses.
 _GRID, _ROUNDS = 129, 30
 #: Number of rows of the log used as starting points, and the factor that shrinks them to the mean.
 _ROWS, _INWARDS = 12, 0.7
-#: Margin by which agents may exceed the range of the log's actions, as a fraction of this range.
-_BEYOND = 0.05
 
 
 def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> np.ndarray:
-    """(contexts, agents): actions at which no best response gains more than `tolerance`.
+    """(points, contexts, agents): actions at which no best response gains more than `tolerance`.
 
     Best responses start at `starts` (starts, contexts, agents) and at some rows of the log, shrunk
-    towards its mean. If they do not come to rest, the result is the point with the smallest gain
-    that they visited.
+    towards its mean. If they do not come to rest, the result has the points with the smallest gains
+    that they visited. The best points come first, and equal points are listed once.
     """
     low, high = shown(log)
     mean = np.asarray(log.actions, np.float64).mean(0)
@@ -59,7 +57,9 @@ def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> 
         alone = np.maximum(alone, worth.max(-1) - worth[..., -1])
     doubt, far = alone.max(2).mean(0), np.abs(best - mean).mean((1, 2))
     places = np.argsort(np.argsort(doubt)) + np.argsort(np.argsort(far))
-    return best[np.lexsort([places, np.maximum(rest, tolerance)])[0]]
+    ordered = best[np.lexsort([places, np.maximum(rest, tolerance)])]
+    near = np.abs(ordered[:, None] - ordered).max((2, 3)) < 2.0 / _GRID
+    return ordered[~np.tril(near, -1).any(1)]
 
 
 def _tried(
@@ -69,13 +69,6 @@ def _tried(
     joint = np.repeat(points[:, :, None], _GRID + 1, 2)
     joint[:, :, :-1, agent] = np.linspace(low, high, _GRID)
     return joint[..., agent], values(critics, agent, joint)
-
-
-def shown(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """(agents,): smallest and largest action in the log, extended by a small margin."""
-    low, high = (np.asarray(f(log.actions, 0), np.float64) for f in (np.min, np.max))
-    more = _BEYOND * (high - low)
-    return np.maximum(low - more, -1.0), np.minimum(high + more, 1.0)
 
 
 def values(critics: Critics, agent: int, actions: np.ndarray) -> np.ndarray:

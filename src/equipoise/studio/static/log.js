@@ -73,7 +73,7 @@ export async function open(root, state, save) {
     if (!(kept.agent in found.agents)) kept.agent = 0;
     const tables = found.tables, strong = found.strength;
     advice.replaceChildren(
-      h("section", {}, h("h2", {}, found.learned ? "Advice" : "What the log shows"), h("p", {}, `${found.status}.`),
+      h("section", {}, h("h2", {}, tables.advice ? "Advice" : "What the log shows"), ...`${found.status}.`.split("\n").map((text) => h("p", {}, text)),
         facts([typeof found.bound === "number" && ["Nobody gains more than", found.bound, found.learned ? "good" : "bad"], found.interval && [`Interval (${Math.round(found.level * 100)} %)`, found.interval.map((v) => fmt(v, 3)).join(" to ")], found.own_interval && ["Gap of the log's own policy", found.own_interval.map((v) => fmt(v, 3)).join(" to ")]]),
         tables.advice && table(tables.advice, "What each agent should play, what it earned in the log, and what it can expect."),
         tables["own play"] && table(tables["own play"], "The log's own play; this is not advice."),

@@ -1,0 +1,293 @@
+"""Learn from logs of continuous actions.
+
+By default, Gaussian processes of several interaction ranks are fitted, and held-out rows choose the
+rank. Agents then play best responses to each other in the fitted game, from several starts. Among
+the points where they come to rest, we choose the one with the smallest bound on the agents' gains.
+The bound is a quantile of the largest gain under the posterior distribution of rewards.
+
+If networks or polynomials are chosen, and for logs with local states, `offline.deep` fits critics
+and improves actors from several random starts, and best responses to the mean of the critics finish
+the policy. This gives no bound.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from equipoise.certificates import certify
+from equipoise.core import InputError, Outcome, Solution, Status
+from equipoise.games import ContinuousPolicy
+from equipoise.offline import deep
+from equipoise.offline._dependence import dependence_of, told_dependence
+from equipoise.offline._discover import distinct
+from equipoise.offline._log import Log
+from equipoise.offline._own_play import (
+    NOT_ADVICE,
+    facts_of,
+    own_play,
+    own_points,
+    refused,
+    sentences,
+    status_as,
+)
+from equipoise.offline._solve import in_model
+from equipoise.offline.deep._fit import FEWEST
+from equipoise.offline.deep._kernels import MOST_CONTEXTS, gain_draws
+from equipoise.offline.deep._settle import settle, shown
+from equipoise.runs import Run, interruptible
+
+#: Number of random starts from which networks are fitted and actors improved.
+STARTS = 5
+#: Actions have settled when no gain exceeds this fraction of the rewards' standard deviation.
+SETTLED = 0.05
+#: Number of points, where best responses came to rest, whose gains are bounded.
+_CANDIDATES = 6
+#: A larger rank must reduce the held-out error by this fraction.
+_BETTER = 0.02
+#: Critics must predict the held-out rewards of an agent better than a constant, by this many
+#: standard errors.
+_SURE = 4.0
+#: Rewards drift if the first half of the rows predicts a typical row of the second half with this
+#: multiple of the squared error of other held-out rows, in units of what is expected.
+_DRIFT = 1.5
+
+
+def critic_of(given: Any, log: Log) -> Any:
+    """Return the settings of the critic that a user chose by name; None chooses a Gaussian process.
+
+    Logs with local states have no Gaussian processes.
+    """
+    if isinstance(given, deep.Critic | deep.LinearCritic | deep.KernelCritic):
+        return given
+    rank = min(2, log.agents)
+    if given is None and log.states is not None:
+        return deep.Critic(rank=rank)
+    if given in (None, "kernel"):
+        return None
+    if given == "linear":
+        return deep.LinearCritic(rank=rank)
+    if given not in deep.ARCHITECTURES:
+        known = ", ".join(["kernel", "linear", *deep.ARCHITECTURES])
+        raise InputError("critic", f"one of {known}, or a Critic", repr(given))
+    return deep.Critic.named(given)
+
+
+def learn_continuous(
+    log: Log, options: dict[str, Any], key: jax.Array, run: Run | None
+) -> Solution:
+    """Learn from a log of continuous actions; options are those of `learn`."""
+    facts = facts_of(log)
+    if log.samples < FEWEST:
+        return refused(log, f"{log.samples} rows are fewer than the {FEWEST} needed", facts)
+    if options["critic"] is None or isinstance(options["critic"], deep.KernelCritic):
+        return _by_kernels(log, options, key, run, facts)
+    return _by_actors(log, options, key, run, facts)
+
+
+def _by_kernels(
+    log: Log, options: dict[str, Any], key: jax.Array, run: Run | None, facts: dict[str, Any]
+) -> Solution:
+    log, copies = distinct(log)
+    if copies:
+        facts["warnings"] = [*facts["warnings"], f"{copies:,} rows are copies of others; ignored"]
+    wanted = None if options["critic"] is None else options["critic"].rank
+    tried: dict[int | str, deep.Critics] = {}
+    with interruptible() as stop:
+        for rank in _ranks(log.agents, wanted):
+            folder = None if run is None else run.path / f"critics-{rank}"
+            if not stop:
+                tried[rank] = deep.fit(log, deep.KernelCritic(rank), key=key, run=folder)
+    if stop:
+        return own_play(log, status_as(Outcome.INTERRUPTED, "stopped while fitting critics"), facts)
+    chosen, misfit = _chosen(tried, wanted)
+    critics = tried[chosen]
+    explained = critics.explained[0]
+    facts |= {
+        "critic": str(critics.spec),
+        "parameters": critics.parameters,
+        "explained": explained,
+        "explained_by_rank": {str(rank): float(c.explained.mean()) for rank, c in tried.items()},
+        "steps": 0,
+    }
+    pairs, together, _ = dependence_of(log)
+    refusals = [told_dependence(log, pairs) if together else "", misfit]
+    tolerance = SETTLED * float(np.std(log.rewards, 0).max())
+    own = own_points(log)
+    points = [own.points, *settle(critics, log, own.points[None], tolerance / 10)[:_CANDIDATES]]
+    draws, better, drift = gain_draws(critics, log, np.stack(points), key)
+    if drift.max() > _DRIFT:
+        refusals.append(
+            "rewards drift: the first half of the rows predicts the second half worse than it "
+            f"should, most of all for {log.labels.player(int(drift.argmax()))}; use the rows of a "
+            "period in which rewards did not change, or add the period as a context"
+        )
+    level = options["level"]
+    ends = np.quantile(draws.max(1), [(1 - level) / 2, (1 + level) / 2], axis=1)  # ends, points
+    best = 1 + int(np.argmin(ends[1, 1:]))
+    policy = ContinuousPolicy(points[best])
+    game = critics.as_game(None)
+    found, before = (in_model(certify(game, each)) for each in (policy, own))
+    gap = float(found.max_gain)
+    if gap > tolerance:
+        refusals.append(_unsettled(gap, tolerance, log))
+    elif ends[1, best] > ends[1, 0]:
+        refusals.append(
+            "the log does not show that the learned policy is better than the log's mean actions: "
+            f"gains are at most {ends[1, best]:.3g}, and {ends[1, 0]:.3g} for the mean actions"
+        )
+    refusal = sentences(*refusals)
+    bound = float(ends[1, best])
+    promise = (
+        f"nobody gains more than {bound:.3g} by deviating, with {(1 + level) / 2:.0%} confidence"
+    )
+    if better.max() < _SURE and not misfit and not options["force"]:
+        message = "the critics predict held-out rewards no better than a constant"
+        status = status_as(Outcome.NOTHING_LEARNED, sentences(message, NOT_ADVICE))
+    elif not refusal:
+        status = status_as(Outcome.LEARNED, promise)
+    elif options["force"]:
+        message = f"{refusal}; a policy was learned anyway because force was given"
+        status = status_as(Outcome.INEXACT, message)
+    else:
+        status = status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
+    if status.name in (Outcome.NOTHING_LEARNED, Outcome.REFUSED):
+        policy, found, best, gap = own, before, 0, float(before.max_gain)
+    facts["warnings"] = [*facts["warnings"], *_unshown(log)]
+    interval = [float(end) for end in ends[:, best]]
+    likely = np.quantile(draws[best], (1 + level) / 2, axis=1)
+    text = f"{gap:.4g} in the fitted model, by search"
+    if np.isfinite(interval[1]):
+        text = f"[{interval[0]:.4g}, {interval[1]:.4g}] ({level:.0%}); {text}"
+    stats = facts | {
+        "own_gap": float(before.max_gain),
+        "own_interval": [float(end) for end in ends[:, 0]],
+        "interval": interval,
+        "bound": interval[1],
+        "gap": {"gap": gap, "interval": interval, "level": level, "text": text},
+        "earned": np.asarray(log.rewards, np.float64).mean(0),
+        "expected": np.asarray(found.value, np.float64),
+        "gains_at_most": np.minimum(likely, interval[1]),
+    }
+    return Solution(policy, np.asarray(found.value), found, status, stats=stats)
+
+
+def _ranks(agents: int, wanted: int | str | None) -> list[int | str]:
+    """Ranks to compare, the simplest first.
+
+    >>> _ranks(8, None), _ranks(3, 1), _ranks(2, None)
+    ([2, 3, 'joint'], [1, 2, 3], [2])
+    """
+    known: list[int | str] = [rank for rank in (2, 3) if rank <= agents] or [1]
+    known += ["joint"] if agents > 3 else []
+    if wanted is not None and wanted not in known:
+        known.append(wanted)
+    return sorted(known, key=lambda rank: np.inf if rank == "joint" else rank)
+
+
+def _chosen(
+    tried: dict[int | str, deep.Critics], wanted: int | str | None
+) -> tuple[int | str, str]:
+    """Return the simplest rank that predicts well, or the wanted one and why it must be refused."""
+    errors = {
+        rank: float(np.log(np.clip(critics.unexplained, 1e-6, 1.0)).mean())
+        for rank, critics in tried.items()
+    }
+    least = min(errors.values())
+    best = next(rank for rank, error in errors.items() if error <= least + _BETTER)
+    if wanted is None or errors[wanted] <= least + _BETTER:
+        return best if wanted is None else wanted, ""
+    shares = [f"{float(tried[rank].unexplained.mean()):.1%}" for rank in (wanted, best)]
+    return wanted, (
+        f"the critic does not fit: rank {wanted} leaves {shares[0]} of the variance of held-out "
+        f"rewards unexplained, and rank {best} leaves {shares[1]}; use rank {best}"
+    )
+
+
+def _unshown(log: Log) -> list[str]:
+    """Warn about what the bound does not cover."""
+    low, high = shown(log)
+    found = []
+    if (high - low).min() < 1.9:
+        i = int(np.argmin(high - low))
+        found.append(
+            f"gains are unknown for actions that the log does not show: {log.labels.player(i)} "
+            f"plays only actions from {low[i]:.3g} to {high[i]:.3g}"
+        )
+    if log.contexts_count > MOST_CONTEXTS:
+        found.append(f"gains are not bounded for logs with more than {MOST_CONTEXTS} contexts")
+    return found
+
+
+def _by_actors(
+    log: Log, options: dict[str, Any], key: jax.Array, run: Run | None, facts: dict[str, Any]
+) -> Solution:
+    parts = [None if run is None else run.path / name for name in ("critics", "actors")]
+    steps, starts = options["iterations"], 1 if log.states is not None else STARTS
+    method = deep.TD3BC() if steps is None else deep.TD3BC(steps=steps)
+    with interruptible() as stop:
+        critics = deep.fit(log, options["critic"], key=key, run=parts[0], trials=starts)
+        actors = None
+        if not stop:
+            other = jax.random.fold_in(key, 1)
+            actors = deep.improve(critics, log, method, key=other, run=parts[1])
+    explained = critics.explained.mean(0)
+    facts |= {
+        "critic": str(options["critic"]),
+        "parameters": critics.parameters,
+        "explained": explained,
+        "steps": 0 if actors is None else actors.steps,
+    }
+    own = own_points(log)
+    policy, status = own if actors is None else actors.policy, None
+    if stop:
+        done = f"{facts['steps']} actor steps" if actors else "fitting the critics"
+        status = status_as(Outcome.INTERRUPTED, f"stopped during or after {done}")
+    elif explained.mean() <= 0 and not options["force"]:
+        policy = own
+        status = status_as(
+            Outcome.NOTHING_LEARNED,
+            sentences("the critics predict held-out rewards no better than a constant", NOT_ADVICE),
+        )
+    if log.states is not None:
+        text = "not estimated: the log has several steps, and gains are computed for one step only"
+        stats = facts | {"gap": {"gap": None, "text": text}, "own_gap": None}
+        status = status or status_as(Outcome.LEARNED, f"gains are {text}")
+        return replace(own_play(log, status, stats), policy=policy)
+    game, tolerance = critics.as_game(None), SETTLED * float(np.std(log.rewards, 0).max())
+    if status is None and actors is not None:
+        policy = ContinuousPolicy(settle(critics, log, actors.points, tolerance / 10)[0])
+    found, before = (in_model(certify(game, each)) for each in (policy, own))
+    if status is None:
+        given = (tolerance, log, options["force"])
+        policy, found, status = _judged((policy, found), (own, before), *given)
+    gap = float(found.max_gain)
+    stats = facts | {"own_gap": float(before.max_gain)}
+    stats["gap"] = {"gap": gap, "text": f"{gap:.4g} in the fitted model, by search"}
+    return Solution(policy, np.asarray(found.value), found, status, stats=stats)
+
+
+def _judged(
+    learned: tuple[Any, Any], own: tuple[Any, Any], tolerance: float, log: Log, force: bool
+) -> tuple[Any, Any, Status]:
+    """Choose the (policy, certificate) pair to return by the certificates, with its status."""
+    gap = float(learned[1].max_gain)
+    if gap <= tolerance:
+        message = f"the largest gain that a search finds in the fitted critics is {gap:.3g}"
+        return *learned, status_as(Outcome.LEARNED, message)
+    refusal = _unsettled(gap, tolerance, log)
+    if force:
+        message = f"{refusal}; a policy was learned anyway because force was given"
+        return *learned, status_as(Outcome.INEXACT, message)
+    return *own, status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
+
+
+def _unsettled(gap: float, tolerance: float, log: Log) -> str:
+    low, high = shown(log)
+    narrow = f"the log only contains actions from {low.max():.3g} to {high.min():.3g}"
+    hint = narrow if (high - low).min() < 1.9 else "perhaps the agents need to randomise"
+    return (
+        f"actions do not settle: an agent still gains {gap:.3g} in the fitted critics, more than "
+        f"{tolerance:.3g} ({SETTLED:.0%} of the standard deviation of rewards); {hint}"
+    )

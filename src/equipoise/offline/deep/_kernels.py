@@ -1,0 +1,369 @@
+"""Critics that are Gaussian processes: sums of smooth functions of the actions of a few agents.
+
+The similarity (covariance) of two rows is a sum over sets of at most `rank - 1` other agents, with
+and without the own agent. A term is the product of its agents' similarities, squared exponentials
+of the distance between their actions. Elementary symmetric polynomials compute the sum over all
+sets of one size at once (Duvenaud, Nickisch and Rasmussen 2011). The hyperparameters maximise the
+evidence, with a weak prior, on a random selection of rows. The rewards of all rows then determine
+the function, as a combination of the similarities to some of the rows, the centres.
+
+The posterior variance says how well the log determines the gain of a deviation. Terms without the
+own action cancel there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.optimize import minimize
+
+from equipoise.core import InputError
+from equipoise.core.precision import double_precision, single_precision
+from equipoise.offline._log import Log
+from equipoise.offline.deep._networks import RewardModel
+from equipoise.offline.deep._rows import Rows, Sizes, shown
+from equipoise.runs import Run, resumable
+
+#: Largest number of rows that determine the hyperparameters, and of centres.
+EVIDENCE_ROWS, CENTRES = 512, 1024
+#: Largest number of iterations of the search for hyperparameters.
+_ITERATIONS = 60
+#: Rows whose similarities are computed at a time.
+_BLOCK = 4096
+#: Variance added to similarities for numerical stability, in units of the rewards' variance.
+_JITTER = 1e-8
+#: Number of draws from the posterior, and largest number of contexts for which there are any.
+DRAWS, MOST_CONTEXTS = 2000, 100
+
+
+class Shape(eqx.Module):
+    """Hyperparameters of one agent's similarity: logarithms, except for the context.
+
+    Variances are in units of the variance of the agent's rewards. Arrays are those of NumPy or JAX,
+    and those of several agents have leading axes.
+    """
+
+    #: Distances over which rewards vary, in the own action and in the others' actions.
+    own_length: Any
+    other_length: Any
+    #: Logit of the correlation of rewards in different contexts.
+    context: Any
+    #: (rank,): variance of the terms with the own agent and d = 0, 1, ... others.
+    with_own: Any
+    #: (rank,): variance of the terms with d = 0, 1, ... others and without the own agent.
+    without: Any
+    #: (others,): relevance of each other agent. A term has the product of its agents' as a factor.
+    relevance: Any
+    noise: Any
+
+
+class Kernels(RewardModel):
+    """A weighted sum of similarities to the centres; see `KernelCritic`."""
+
+    shape: Shape
+    #: Agents, the own agent first.
+    order: Int[Array, "*axes agents"]
+    #: Actions and contexts of the centres.
+    centres: Float[Array, "*axes centres agents"]
+    where: Int[Array, "*axes centres"]
+    coefficients: Float[Array, "*axes centres"]
+    #: Whether terms of all agents are included; otherwise the rank is the length of `with_own`.
+    joint: bool = eqx.field(static=True)
+
+    def __call__(self, rows: Rows) -> Float[Array, "B"]:
+        """Weighted sum for each row."""
+        given = (rows.actions[:, self.order], rows.contexts)
+        centres = (self.centres[:, self.order], self.where)
+        return similarity(self.shape, given, centres, self.joint) @ self.coefficients
+
+
+def similarity(shape: Shape, rows: Any, others: Any, joint: bool) -> Float[Array, "B C"]:
+    """Similarities of rows to other rows; both are (actions with the own agent first, contexts)."""
+    (x, here), (z, there) = rows, others
+    own = _near(x[:, 0], z[:, 0], shape.own_length)
+    rank = shape.with_own.shape[0]
+    sums = (jnp.ones_like(own),) + (jnp.zeros_like(own),) * (0 if joint else rank - 1)
+
+    def add(sums: Any, agent: Any) -> tuple[Any, None]:
+        column, beside, relevance = agent
+        each = jnp.exp(relevance) * _near(column, beside, shape.other_length)
+        if joint:
+            return (sums[0] * (1.0 + each),), None
+        return (sums[0], *(sums[d] + each * sums[d - 1] for d in range(1, rank))), None
+
+    sums, _ = jax.lax.scan(add, sums, (x[:, 1:].T, z[:, 1:].T, shape.relevance))
+    found = sum(
+        (jnp.exp(shape.without[d]) + jnp.exp(shape.with_own[d]) * own) * part
+        for d, part in enumerate(sums)
+    )
+    apart = jax.nn.sigmoid(shape.context)
+    return found * jnp.where(here[:, None] == there[None], 1.0, apart)
+
+
+def _near(a: Any, b: Any, length: Any) -> Any:
+    return jnp.exp(-0.5 * ((a[:, None] - b[None]) * jnp.exp(-length)) ** 2)
+
+
+_similarity = eqx.filter_jit(similarity)
+
+
+@eqx.filter_jit
+def _slopes(shape: Shape, rows: Any, joint: bool, weights: Array) -> Shape:
+    """Gradient of the sum of `weights` times the similarities of rows to each other."""
+    return jax.vjp(lambda s: similarity(s, rows, rows, joint), shape)[1](weights)[0]
+
+
+def fit_kernels(
+    logs: list[Log], rank: int | str, sizes: Sizes, words: list[int], run: Run | None
+) -> tuple[Kernels, np.ndarray, bool]:
+    """Return models with axes (trials, agents), their held-out errors, and whether all were fitted.
+
+    Models and errors are those of standardised rewards. Agents that were not reached have the
+    initial hyperparameters.
+    """
+    if sizes.states > 1 or sizes.horizon > 1:
+        found = f"{sizes.states} states and {sizes.horizon} steps"
+        raise InputError("critic", "a network for a log with local states or steps", found)
+    orders = 1 if rank == "joint" else min(int(rank), sizes.agents)
+    first, unravel = _prior(orders, sizes.agents - 1)
+    every = [(trial, agent) for trial in range(len(logs)) for agent in range(sizes.agents)]
+
+    def advance(points: np.ndarray, step: int, until: int) -> tuple[np.ndarray, dict[str, Any]]:
+        points = points.copy()
+        for trial, agent in every[step:until]:
+            rows, rewards = standardised(logs[trial], agent)
+            chosen = np.random.default_rng([*words, trial]).permutation(len(rewards))
+            chosen = np.sort(chosen[:EVIDENCE_ROWS])
+            given = (rows[0][chosen], rows[1][chosen], rewards[chosen])
+            points[trial, agent] = _most_evident(first, unravel, *given, rank == "joint")
+        return points, {}
+
+    start = np.tile(first[0], (len(logs), sizes.agents, 1))
+    reached = resumable(run, start, advance, len(every), name="fitting critics")
+    models, errors = [], []
+    for trial, agent in every:
+        shape = unravel(reached.state[trial, agent])
+        found = Posterior(shape, rank == "joint", *standardised(logs[trial], agent))
+        order = own_first(agent, sizes.agents)
+        actions, contexts = found.centres
+        parts = (shape, order, actions[:, np.argsort(order)], contexts, found.coefficients)
+        models.append(parts)
+        errors.append(float((found.residuals**2).mean()))
+    axes = (len(logs), sizes.agents)
+    with single_precision():
+        stacked: Any = jax.tree.map(
+            lambda *x: jnp.asarray(np.stack(x).reshape(*axes, *np.shape(x[0]))), *models
+        )
+        found = Kernels(*stacked, rank == "joint")
+    return found, np.array(errors).reshape(axes), not reached.stopped
+
+
+def own_first(agent: int, agents: int) -> np.ndarray:
+    """Return the numbers of all agents, this one first.
+
+    >>> own_first(1, 3).tolist()
+    [1, 0, 2]
+    """
+    return np.array([agent, *(j for j in range(agents) if j != agent)], np.int32)
+
+
+def standardised(log: Log, agent: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Return the rows (actions with the own agent first, contexts), and standardised rewards."""
+    rewards = np.asarray(log.rewards[:, agent], np.float64)
+    actions = np.asarray(log.actions, np.float64)[:, own_first(agent, log.agents)]
+    scaled = (rewards - rewards.mean()) / max(rewards.std(), 1e-12)
+    return (actions, np.asarray(log.contexts, np.int32)), scaled
+
+
+def _prior(
+    orders: int, others: int
+) -> tuple[tuple[np.ndarray, np.ndarray], Callable[[np.ndarray], Shape]]:
+    """Means, where the search starts, and standard deviations of hyperparameters, as vectors.
+
+    Also returns the function that makes hyperparameters of a vector.
+    """
+
+    def vector(length: float, context: float, terms: Any, relevance: float, noise: float) -> Any:
+        with_own, without = (np.full(orders, float(x)) for x in terms)
+        each = np.full(others, float(relevance))
+        return Shape(*(np.float64(x) for x in (length, length, context)), with_own, without, each,
+                     np.float64(noise))  # fmt: skip
+
+    mean = vector(np.log(0.7), 0.0, np.log([0.3, 0.1]), np.log(2.0 / max(1, others)), np.log(0.1))
+    leaves, tree = jax.tree.flatten(mean)
+    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+
+    def unravel(point: np.ndarray) -> Shape:
+        parts = np.split(np.asarray(point, np.float64), ends)
+        shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
+        return jax.tree.unflatten(tree, shaped)
+
+    return (_flat(mean), _flat(vector(1.0, 2.0, (3.0, 3.0), 3.0, 3.0))), unravel
+
+
+def _flat(shape: Shape) -> np.ndarray:
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(shape)]).astype(np.float64)
+
+
+def _most_evident(
+    prior: tuple[np.ndarray, np.ndarray],
+    unravel: Callable[[np.ndarray], Shape],
+    actions: np.ndarray,
+    contexts: np.ndarray,
+    rewards: np.ndarray,
+    joint: bool,
+) -> np.ndarray:
+    """Return the hyperparameters with the largest posterior density."""
+    mean, spread = prior
+    count = len(rewards)
+    # The noise has a floor, so that similarities in single precision are exact enough.
+    bounds = list(zip(mean - 4.0 * spread, mean + 4.0 * spread, strict=True))
+    bounds[-1] = (np.log(1e-4), np.log(3.0))
+
+    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
+        shape = jax.tree.map(jnp.float32, unravel(point))
+        matrix = np.array(_similarity(shape, rows, rows, joint), np.float64)
+        matrix.flat[:: count + 1] += np.exp(point[-1]) + 1e-6 * matrix[0, 0]
+        lower, failed = lapack.dpotrf(matrix, lower=1)
+        if failed:
+            return np.inf, np.zeros_like(point)
+        solved = cho_solve((lower, True), rewards)
+        half = np.tril(lapack.dpotri(lower, lower=1)[0])
+        weights = (half + np.tril(half, -1).T - np.outer(solved, solved)) / 2.0
+        slope = _flat(_slopes(shape, rows, joint, jnp.asarray(weights, jnp.float32)))
+        slope[-1] = np.exp(point[-1]) * np.trace(weights)
+        away = (point - mean) / spread
+        value = rewards @ solved / 2.0 + np.log(np.diag(lower)).sum() + away @ away / 2.0
+        return value, slope + away / spread
+
+    with single_precision():
+        rows = (jnp.asarray(actions, jnp.float32), jnp.asarray(contexts, jnp.int32))
+        options = {"maxiter": _ITERATIONS, "ftol": 1e-4}
+        return minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+
+
+class Posterior:
+    """What rows say about one agent's standardised reward, in double precision.
+
+    Rows are (actions with the own agent first, contexts).
+    """
+
+    def __init__(
+        self, shape: Shape, joint: bool, rows: tuple[np.ndarray, np.ndarray], rewards: np.ndarray
+    ) -> None:
+        with double_precision():
+            self.shape = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), shape)
+        self.joint, self.noise = joint, float(np.exp(shape.noise))
+        chosen = np.linspace(0, len(rewards) - 1, min(len(rewards), CENTRES)).round().astype(int)
+        self.centres = (rows[0][chosen], rows[1][chosen])
+        among = self._similar(self.centres, self.centres)
+        among.flat[:: len(chosen) + 1] += _JITTER * among[0, 0]
+        self.lower = cholesky(among, lower=True)
+        gram, right = self.noise * np.eye(len(chosen)), np.zeros(len(chosen))
+        blocks = [slice(k, k + _BLOCK) for k in range(0, len(rewards), _BLOCK)]
+        for block in blocks:
+            features = self.features((rows[0][block], rows[1][block]))
+            gram += features @ features.T
+            right += features @ rewards[block]
+        self.factor = cholesky(gram, lower=True)
+        self.weights = cho_solve((self.factor, True), right)
+        self.coefficients = solve_triangular(self.lower, self.weights, trans="T", lower=True)
+        #: Errors of rows predicted from all other rows, and their squares divided by the variances
+        #: that they should have.
+        self.residuals, self.surprise = np.empty((2, len(rewards)))
+        for block in blocks:
+            features = self.features((rows[0][block], rows[1][block]))
+            seen = solve_triangular(self.factor, features, lower=True)
+            left = np.maximum(1.0 - (seen**2).sum(0), 1e-6)
+            wrong = rewards[block] - self.weights @ features
+            self.residuals[block] = wrong / left
+            self.surprise[block] = wrong**2 / (self.noise * left)
+
+    def _similar(self, rows: Any, others: Any) -> np.ndarray:
+        with double_precision():
+            one, other = (
+                (jnp.asarray(x, jnp.float64), jnp.asarray(c, jnp.int32)) for x, c in (rows, others)
+            )
+            return np.array(_similarity(self.shape, one, other, self.joint))
+
+    def features(self, rows: Any) -> np.ndarray:
+        """(centres, rows): features whose inner products approximate the similarities of rows."""
+        return solve_triangular(self.lower, self._similar(rows, self.centres).T, lower=True)
+
+    def surprises(self, rows: Any, rewards: np.ndarray) -> np.ndarray:
+        """Squared errors of other rows, divided by the variances that they should have."""
+        features = self.features(rows)
+        seen = solve_triangular(self.factor, features, lower=True)
+        alike = self._similar((rows[0][:1], rows[1][:1]), (rows[0][:1], rows[1][:1]))[0, 0]
+        unseen = np.maximum(alike - (features**2).sum(0), 0.0)
+        variance = self.noise * (1.0 + (seen**2).sum(0)) + unseen
+        return (rewards - self.weights @ features) ** 2 / variance
+
+    def gains(self, deviations: Any, kept: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the rewards of deviations minus those of the rows kept."""
+        both = tuple(np.concatenate(pair) for pair in zip(deviations, kept, strict=True))
+        count = len(deviations[0])
+
+        def change(array: np.ndarray) -> np.ndarray:
+            return array[:count] - array[count:]
+
+        features = change(self.features(both).T).T
+        seen = solve_triangular(self.factor, features, lower=True)
+        prior = change(change(self._similar(both, both)).T)
+        return self.weights @ features, prior - features.T @ features + self.noise * seen.T @ seen
+
+
+def gain_draws(
+    critics: Any, log: Log, points: np.ndarray, key: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws of every agent's largest gain from the posterior distribution of rewards.
+
+    `points` are (points, contexts, agents). The draws are (points, agents, draws), in the unit of
+    rewards, for deviations within the range that the log shows. They are infinite if there are more
+    than `MOST_CONTEXTS` contexts.
+
+    Also returns two arrays (agents,): by how many standard errors held-out rows are predicted
+    better than by a constant; and the typical squared error of the rows of the second half,
+    predicted from the first half, relative to that of other held-out rows, both in units of what is
+    expected.
+    """
+    contexts = log.contexts_count
+    words = np.asarray(jax.random.key_data(key)).ravel().tolist()
+    found = np.full((len(points), log.agents, DRAWS), np.inf)
+    better, drift = np.zeros(log.agents), np.ones(log.agents)
+    low, high = shown(log)
+    grid = max(9, min(65, 256 // contexts))
+    half = log.samples // 2
+    for agent in range(log.agents):
+        shape = jax.tree.map(lambda x, i=agent: np.asarray(x[0, i]), critics.models.shape)
+        rows, rewards = standardised(log, agent)
+        given = (shape, critics.models.joint)
+        posterior = Posterior(*given, rows, rewards)
+        less = rewards**2 - posterior.residuals**2
+        better[agent] = less.mean() * log.samples**0.5 / max(float(less.std()), 1e-300)
+        first = Posterior(*given, (rows[0][:half], rows[1][:half]), rewards[:half])
+        second = first.surprises((rows[0][half:], rows[1][half:]), rewards[half:])
+        drift[agent] = np.median(second) / max(float(np.median(posterior.surprise)), 1e-300)
+        if contexts > MOST_CONTEXTS:
+            continue
+        # If rows surprise more than they should, the posterior is too sure of itself.
+        doubt = max(1.0, float(posterior.surprise.mean())) ** 0.5
+        order = own_first(agent, log.agents)
+        where = np.repeat(np.arange(contexts, dtype=np.int32), grid)
+        for k, point in enumerate(points):
+            kept = point[where][:, order]
+            tried = kept.copy()
+            tried[:, 0] = np.tile(np.linspace(low[agent], high[agent], grid), contexts)
+            mean, covariance = posterior.gains((tried, where), (kept, where))
+            values, vectors = np.linalg.eigh(covariance)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            normal = np.random.default_rng([*words, agent]).standard_normal((DRAWS, len(mean)))
+            drawn = mean + doubt * normal @ root.T
+            largest = np.maximum(drawn.reshape(DRAWS, contexts, grid).max(2), 0.0)
+            found[k, agent] = largest.mean(1) * critics.scale[0, agent]
+    return found, better, drift
