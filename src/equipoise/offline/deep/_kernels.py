@@ -37,6 +37,8 @@ _ITERATIONS = 60
 _BLOCK = 4096
 #: Variance added to similarities for numerical stability, in units of the rewards' variance.
 _JITTER = 1e-8
+#: Correlations of the effects of actions in the two halves of a log; one means no drift.
+_KEPT = (1.0, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 #: Number of draws from the posterior, and largest number of contexts for which there are any.
 DRAWS, MOST_CONTEXTS = 2000, 100
 
@@ -247,6 +249,13 @@ def _most_evident(
         return minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
+def _similar(shape: Shape, joint: bool, rows: Any, others: Any) -> np.ndarray:
+    """Similarities in double precision."""
+    with double_precision():
+        given, one, other = jax.tree.map(jnp.asarray, (shape, rows, others))
+        return np.array(_similarity(given, one, other, joint), np.float64)
+
+
 class Posterior:
     """What rows say about one agent's standardised reward, in double precision.
 
@@ -256,12 +265,10 @@ class Posterior:
     def __init__(
         self, shape: Shape, joint: bool, rows: tuple[np.ndarray, np.ndarray], rewards: np.ndarray
     ) -> None:
-        with double_precision():
-            self.shape = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), shape)
-        self.joint, self.noise = joint, float(np.exp(shape.noise))
+        self.shape, self.joint, self.noise = shape, joint, float(np.exp(shape.noise))
         chosen = np.linspace(0, len(rewards) - 1, min(len(rewards), CENTRES)).round().astype(int)
         self.centres = (rows[0][chosen], rows[1][chosen])
-        among = self._similar(self.centres, self.centres)
+        among = _similar(self.shape, self.joint, self.centres, self.centres)
         among.flat[:: len(chosen) + 1] += _JITTER * among[0, 0]
         self.lower = cholesky(among, lower=True)
         gram, right = self.noise * np.eye(len(chosen)), np.zeros(len(chosen))
@@ -284,25 +291,11 @@ class Posterior:
             self.residuals[block] = wrong / left
             self.surprise[block] = wrong**2 / (self.noise * left)
 
-    def _similar(self, rows: Any, others: Any) -> np.ndarray:
-        with double_precision():
-            one, other = (
-                (jnp.asarray(x, jnp.float64), jnp.asarray(c, jnp.int32)) for x, c in (rows, others)
-            )
-            return np.array(_similarity(self.shape, one, other, self.joint))
-
     def features(self, rows: Any) -> np.ndarray:
         """(centres, rows): features whose inner products approximate the similarities of rows."""
-        return solve_triangular(self.lower, self._similar(rows, self.centres).T, lower=True)
-
-    def surprises(self, rows: Any, rewards: np.ndarray) -> np.ndarray:
-        """Squared errors of other rows, divided by the variances that they should have."""
-        features = self.features(rows)
-        seen = solve_triangular(self.factor, features, lower=True)
-        alike = self._similar((rows[0][:1], rows[1][:1]), (rows[0][:1], rows[1][:1]))[0, 0]
-        unseen = np.maximum(alike - (features**2).sum(0), 0.0)
-        variance = self.noise * (1.0 + (seen**2).sum(0)) + unseen
-        return (rewards - self.weights @ features) ** 2 / variance
+        return solve_triangular(
+            self.lower, _similar(self.shape, self.joint, rows, self.centres).T, lower=True
+        )
 
     def gains(self, deviations: Any, kept: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the rewards of deviations minus those of the rows kept."""
@@ -314,41 +307,33 @@ class Posterior:
 
         features = change(self.features(both).T).T
         seen = solve_triangular(self.factor, features, lower=True)
-        prior = change(change(self._similar(both, both)).T)
+        prior = change(change(_similar(self.shape, self.joint, both, both)).T)
         return self.weights @ features, prior - features.T @ features + self.noise * seen.T @ seen
 
 
 def gain_draws(
     critics: Any, log: Log, points: np.ndarray, key: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Draws of every agent's largest gain from the posterior distribution of rewards.
 
     `points` are (points, contexts, agents). The draws are (points, agents, draws), in the unit of
     rewards, for deviations within the range that the log shows. They are infinite if there are more
     than `MOST_CONTEXTS` contexts.
 
-    Also returns two arrays (agents,): by how many standard errors held-out rows are predicted
-    better than by a constant; and the typical squared error of the rows of the second half,
-    predicted from the first half, relative to that of other held-out rows, both in units of what is
-    expected.
+    Also returns (agents,) by how many standard errors held-out rows are predicted better than by a
+    constant.
     """
     contexts = log.contexts_count
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     found = np.full((len(points), log.agents, DRAWS), np.inf)
-    better, drift = np.zeros(log.agents), np.ones(log.agents)
+    better = np.zeros(log.agents)
     low, high = shown(log)
     grid = max(9, min(65, 256 // contexts))
-    half = log.samples // 2
     for agent in range(log.agents):
-        shape = jax.tree.map(lambda x, i=agent: np.asarray(x[0, i]), critics.models.shape)
         rows, rewards = standardised(log, agent)
-        given = (shape, critics.models.joint)
-        posterior = Posterior(*given, rows, rewards)
+        posterior = Posterior(*_of_agent(critics, agent), rows, rewards)
         less = rewards**2 - posterior.residuals**2
         better[agent] = less.mean() * log.samples**0.5 / max(float(less.std()), 1e-300)
-        first = Posterior(*given, (rows[0][:half], rows[1][:half]), rewards[:half])
-        second = first.surprises((rows[0][half:], rows[1][half:]), rewards[half:])
-        drift[agent] = np.median(second) / max(float(np.median(posterior.surprise)), 1e-300)
         if contexts > MOST_CONTEXTS:
             continue
         # If rows surprise more than they should, the posterior is too sure of itself.
@@ -366,4 +351,38 @@ def gain_draws(
             drawn = mean + doubt * normal @ root.T
             largest = np.maximum(drawn.reshape(DRAWS, contexts, grid).max(2), 0.0)
             found[k, agent] = largest.mean(1) * critics.scale[0, agent]
-    return found, better, drift
+    return found, better
+
+
+def drift_of(critics: Any, log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """(agents,) each: correlation of the effect of actions in the two halves of the rows; evidence.
+
+    The correlation is the one with the largest evidence, and the evidence is the logarithm of its
+    likelihood relative to that of a correlation of one, which means no drift. Terms without the own
+    action are ignored: they do not change what deviations gain.
+    """
+    found, evidence = np.ones(log.agents), np.zeros(log.agents)
+    chosen = np.linspace(0, log.samples - 1, min(log.samples, EVIDENCE_ROWS)).round().astype(int)
+    late = chosen >= log.samples // 2
+    across = late[:, None] != late[None]
+    for agent in range(log.agents):
+        (actions, contexts), rewards = standardised(log, agent)
+        rows, rewards = (actions[chosen], contexts[chosen]), rewards[chosen]
+        shape, joint = _of_agent(critics, agent)
+        alone = eqx.tree_at(lambda s: s.without, shape, np.full_like(shape.without, -np.inf))
+        whole, own = (_similar(each, joint, rows, rows) for each in (shape, alone))
+        whole.flat[:: len(chosen) + 1] += np.exp(shape.noise) + 1e-6 * whole[0, 0]
+        likely = []
+        for kept in _KEPT:
+            lower = cholesky(whole - (1.0 - kept) * across * own, lower=True)
+            solved = solve_triangular(lower, rewards, lower=True)
+            likely.append(-solved @ solved / 2.0 - np.log(np.diag(lower)).sum())
+        found[agent] = _KEPT[int(np.argmax(likely))]
+        evidence[agent] = max(likely) - likely[0]
+    return found, evidence
+
+
+def _of_agent(critics: Any, agent: int) -> tuple[Shape, bool]:
+    """Hyperparameters of an agent's critic, and whether it is joint."""
+    found = jax.tree.map(lambda x: np.asarray(x[0, agent]), critics.models.shape)
+    return found, critics.models.joint
