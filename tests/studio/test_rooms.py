@@ -1,5 +1,6 @@
 """Each room in a real browser: its main path, an error, a reload, dark and narrow windows."""
 
+import itertools
 import json
 import shutil
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 from equipoise.report import RunFolder
 from equipoise.runs import Record, Run
+from equipoise.studio import _city
 
 pytestmark = pytest.mark.slow
 
@@ -145,6 +147,8 @@ def test_a_late_answer_about_an_earlier_game_is_dropped(visit):
     page.get_by_label("Name of column 4").wait_for()
     page.get_by_role("button", name="Delete column").click()
     page.get_by_label("Name of column 4").wait_for(state="detached")
+    while not held:
+        page.wait_for_timeout(20)
     with page.expect_response("**/call/matrix/certify") as answered:
         held[0].continue_()  # the equilibrium of the game with four columns
     assert answered.value.ok
@@ -224,10 +228,15 @@ def test_city(visit, shoot):
     fact(page, "Total travel cost").filter(has_text="552").wait_for()
 
 
-def test_a_search_survives_a_reload_and_its_notice_goes(visit):
+def test_a_search_survives_a_reload_and_its_notice_goes(visit, monkeypatch):
+    def endless(studio, request, tell):
+        for k in itertools.count():
+            tell(iteration=k)
+            time.sleep(0.05)
+
+    monkeypatch.setitem(_city.JOBS, "tolls", endless)  # it cannot end before it is stopped
     page = visit("city")
     fact(page, "Total travel cost").wait_for()
-    page.get_by_label("Most links with a toll").fill("20")
     page.get_by_role("button", name="Find the best tolls").click()
     notice = page.locator("#jobs .job", has_text="running")
     notice.wait_for()
@@ -286,6 +295,7 @@ def test_the_address_belongs_to_the_room_that_the_user_chose_last(visit):
 
 def test_a_page_outlives_its_server(tmp_path, browser, again):
     context = browser.new_context()
+    context.set_default_timeout(120_000)
     page = context.new_page()
     with again(tmp_path, 0) as studio:
         port = studio.port
@@ -310,6 +320,7 @@ def test_links_on_pages_of_other_sites_open_the_studio(studio, browser, tmp_path
     page = tmp_path / "mail.html"
     page.write_text(f'<a href="{studio.link}">first</a> <a href="{plain}#runs">again</a>')
     context = browser.new_context()
+    context.set_default_timeout(120_000)
     mail = context.new_page()
     for name, title in (("first", "Matrix"), ("again", "Runs")):
         mail.goto(page.as_uri())
@@ -427,7 +438,7 @@ def test_a_run_is_stopped_and_resumed(studio, visit):
     begun = subprocess.Popen([*words, "--run", "kept/long"], cwd=place, stderr=subprocess.DEVNULL)
     wait_for_sessions(1)
     begun.send_signal(signal.SIGINT)
-    assert begun.wait(60) == 130
+    assert begun.wait(300) == 130
     page = visit("runs")
     page.get_by_role("button", name="Resume kept/long").click()
     page.get_by_role("button", name="Stop kept/long").wait_for()

@@ -34,7 +34,7 @@ from equipoise.offline._own_play import (
 )
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
-from equipoise.offline.deep._kernels import MOST_CONTEXTS, gain_draws
+from equipoise.offline.deep._kernels import MOST_CONTEXTS, drift_of, gain_draws
 from equipoise.offline.deep._settle import settle, shown
 from equipoise.runs import Run, interruptible
 
@@ -49,9 +49,9 @@ _BETTER = 0.02
 #: Critics must predict the held-out rewards of an agent better than a constant, by this many
 #: standard errors.
 _SURE = 4.0
-#: Rewards drift if the first half of the rows predicts a typical row of the second half with this
-#: multiple of the squared error of other held-out rows, in units of what is expected.
-_DRIFT = 1.5
+#: Rewards drift if this is the evidence for it, a logarithm of a ratio of likelihoods, and if the
+#: effects of actions in the two halves of the rows have at most this correlation.
+_EVIDENCE, _ALIKE = 8.0, 0.9
 
 
 def critic_of(given: Any, log: Log) -> Any:
@@ -116,13 +116,14 @@ def _by_kernels(
     tolerance = SETTLED * float(np.std(log.rewards, 0).max())
     own = own_points(log)
     points = [own.points, *settle(critics, log, own.points[None], tolerance / 10)[:_CANDIDATES]]
-    draws, better, drift = gain_draws(critics, log, np.stack(points), key)
-    if drift.max() > _DRIFT:
+    alike, evidence = drift_of(critics, log)
+    if ((alike <= _ALIKE) & (evidence > _EVIDENCE)).any():
         refusals.append(
-            "rewards drift: the first half of the rows predicts the second half worse than it "
-            f"should, most of all for {log.labels.player(int(drift.argmax()))}; use the rows of a "
-            "period in which rewards did not change, or add the period as a context"
+            "rewards drift: actions have other effects in the second half of the rows than in the "
+            f"first, most of all for {log.labels.player(int(evidence.argmax()))}; use rows of a "
+            "period in which nothing changed, or add the period as a context"
         )
+    draws, better = gain_draws(critics, log, np.stack(points), key)
     level = options["level"]
     ends = np.quantile(draws.max(1), [(1 - level) / 2, (1 + level) / 2], axis=1)  # ends, points
     best = 1 + int(np.argmin(ends[1, 1:]))
@@ -155,14 +156,15 @@ def _by_kernels(
     if status.name in (Outcome.NOTHING_LEARNED, Outcome.REFUSED):
         policy, found, best, gap = own, before, 0, float(before.max_gain)
     facts["warnings"] = [*facts["warnings"], *_unshown(log)]
-    interval = [float(end) for end in ends[:, best]]
+    # Draws hardly ever have a gain of zero, which an equilibrium has.
+    interval = [min(float(ends[0, best]), gap), float(ends[1, best])]
     likely = np.quantile(draws[best], (1 + level) / 2, axis=1)
     text = f"{gap:.4g} in the fitted model, by search"
     if np.isfinite(interval[1]):
         text = f"[{interval[0]:.4g}, {interval[1]:.4g}] ({level:.0%}); {text}"
     stats = facts | {
         "own_gap": float(before.max_gain),
-        "own_interval": [float(end) for end in ends[:, 0]],
+        "own_interval": [min(float(ends[0, 0]), float(before.max_gain)), float(ends[1, 0])],
         "interval": interval,
         "bound": interval[1],
         "gap": {"gap": gap, "interval": interval, "level": level, "text": text},

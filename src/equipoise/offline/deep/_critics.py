@@ -194,7 +194,8 @@ class Critics:
             elif isinstance(spec, KernelCritic):
                 shape = Shape(*(given[f"shape.{f.name}"] for f in fields(Shape)))
                 names = ("order", "centres", "where", "coefficients")
-                models = Kernels(shape, *(given[name] for name in names), spec.rank == "joint")
+                parts: Any = {name: given[name] for name in names}
+                models = Kernels(shape, **parts, joint=spec.rank == "joint")
             else:
                 names = ("own", "others", "factors", "coefficients")
                 own, others, factors, coefficients = (given[name] for name in names)

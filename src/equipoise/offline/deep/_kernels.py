@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.linalg import cho_solve, cholesky, get_lapack_funcs, solve_triangular
 from scipy.optimize import minimize
 
 from equipoise.core import InputError
@@ -37,6 +37,8 @@ _ITERATIONS = 60
 _BLOCK = 4096
 #: Variance added to similarities for numerical stability, in units of the rewards' variance.
 _JITTER = 1e-8
+#: Correlations of the effects of actions in the two halves of a log; one means no drift.
+_KEPT = (1.0, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 #: Number of draws from the posterior, and largest number of contexts for which there are any.
 DRAWS, MOST_CONTEXTS = 2000, 100
 
@@ -159,7 +161,7 @@ def fit_kernels(
         stacked: Any = jax.tree.map(
             lambda *x: jnp.asarray(np.stack(x).reshape(*axes, *np.shape(x[0]))), *models
         )
-        found = Kernels(*stacked, rank == "joint")
+        found = Kernels(*stacked, joint=rank == "joint")
     return found, np.array(errors).reshape(axes), not reached.stopped
 
 
@@ -188,13 +190,14 @@ def _prior(
     Also returns the function that makes hyperparameters of a vector.
     """
 
-    def vector(length: float, context: float, terms: Any, relevance: float, noise: float) -> Any:
-        with_own, without = (np.full(orders, float(x)) for x in terms)
+    def shape_of(length: Any, context: Any, terms: Any, relevance: Any, noise: Any) -> Shape:
+        single = [np.float64(x) for x in (length, context, noise)]
+        parts = [np.full(orders, float(x)) for x in terms]
         each = np.full(others, float(relevance))
-        return Shape(*(np.float64(x) for x in (length, length, context)), with_own, without, each,
-                     np.float64(noise))  # fmt: skip
+        return Shape(single[0], single[0], single[1], parts[0], parts[1], each, single[2])
 
-    mean = vector(np.log(0.7), 0.0, np.log([0.3, 0.1]), np.log(2.0 / max(1, others)), np.log(0.1))
+    each = np.log(2.0 / max(1, others))
+    mean = shape_of(np.log(0.7), 0.0, np.log([0.3, 0.1]), each, np.log(0.1))
     leaves, tree = jax.tree.flatten(mean)
     ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
 
@@ -203,7 +206,7 @@ def _prior(
         shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
         return jax.tree.unflatten(tree, shaped)
 
-    return (_flat(mean), _flat(vector(1.0, 2.0, (3.0, 3.0), 3.0, 3.0))), unravel
+    return (_flat(mean), _flat(shape_of(1.0, 2.0, (3.0, 3.0), 3.0, 3.0))), unravel
 
 
 def _flat(shape: Shape) -> np.ndarray:
@@ -225,15 +228,18 @@ def _most_evident(
     bounds = list(zip(mean - 4.0 * spread, mean + 4.0 * spread, strict=True))
     bounds[-1] = (np.log(1e-4), np.log(3.0))
 
+    (invert,) = get_lapack_funcs(("potri",), (rewards,))
+
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         shape = jax.tree.map(jnp.float32, unravel(point))
         matrix = np.array(_similarity(shape, rows, rows, joint), np.float64)
         matrix.flat[:: count + 1] += np.exp(point[-1]) + 1e-6 * matrix[0, 0]
-        lower, failed = lapack.dpotrf(matrix, lower=1)
-        if failed:
+        try:
+            lower = cholesky(matrix, lower=True)
+        except np.linalg.LinAlgError:  # not positive definite, by rounding
             return np.inf, np.zeros_like(point)
         solved = cho_solve((lower, True), rewards)
-        half = np.tril(lapack.dpotri(lower, lower=1)[0])
+        half = np.tril(invert(lower, lower=1)[0])
         weights = (half + np.tril(half, -1).T - np.outer(solved, solved)) / 2.0
         slope = _flat(_slopes(shape, rows, joint, jnp.asarray(weights, jnp.float32)))
         slope[-1] = np.exp(point[-1]) * np.trace(weights)
@@ -247,6 +253,13 @@ def _most_evident(
         return minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
+def _similar(shape: Shape, joint: bool, rows: Any, others: Any) -> np.ndarray:
+    """Similarities in double precision."""
+    with double_precision():
+        given, one, other = jax.tree.map(jnp.asarray, (shape, rows, others))
+        return np.array(_similarity(given, one, other, joint), np.float64)
+
+
 class Posterior:
     """What rows say about one agent's standardised reward, in double precision.
 
@@ -256,12 +269,10 @@ class Posterior:
     def __init__(
         self, shape: Shape, joint: bool, rows: tuple[np.ndarray, np.ndarray], rewards: np.ndarray
     ) -> None:
-        with double_precision():
-            self.shape = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), shape)
-        self.joint, self.noise = joint, float(np.exp(shape.noise))
+        self.shape, self.joint, self.noise = shape, joint, float(np.exp(shape.noise))
         chosen = np.linspace(0, len(rewards) - 1, min(len(rewards), CENTRES)).round().astype(int)
         self.centres = (rows[0][chosen], rows[1][chosen])
-        among = self._similar(self.centres, self.centres)
+        among = _similar(self.shape, self.joint, self.centres, self.centres)
         among.flat[:: len(chosen) + 1] += _JITTER * among[0, 0]
         self.lower = cholesky(among, lower=True)
         gram, right = self.noise * np.eye(len(chosen)), np.zeros(len(chosen))
@@ -272,7 +283,7 @@ class Posterior:
             right += features @ rewards[block]
         self.factor = cholesky(gram, lower=True)
         self.weights = cho_solve((self.factor, True), right)
-        self.coefficients = solve_triangular(self.lower, self.weights, trans="T", lower=True)
+        self.coefficients = solve_triangular(self.lower, self.weights, trans=1, lower=True)
         #: Errors of rows predicted from all other rows, and their squares divided by the variances
         #: that they should have.
         self.residuals, self.surprise = np.empty((2, len(rewards)))
@@ -284,25 +295,11 @@ class Posterior:
             self.residuals[block] = wrong / left
             self.surprise[block] = wrong**2 / (self.noise * left)
 
-    def _similar(self, rows: Any, others: Any) -> np.ndarray:
-        with double_precision():
-            one, other = (
-                (jnp.asarray(x, jnp.float64), jnp.asarray(c, jnp.int32)) for x, c in (rows, others)
-            )
-            return np.array(_similarity(self.shape, one, other, self.joint))
-
     def features(self, rows: Any) -> np.ndarray:
         """(centres, rows): features whose inner products approximate the similarities of rows."""
-        return solve_triangular(self.lower, self._similar(rows, self.centres).T, lower=True)
-
-    def surprises(self, rows: Any, rewards: np.ndarray) -> np.ndarray:
-        """Squared errors of other rows, divided by the variances that they should have."""
-        features = self.features(rows)
-        seen = solve_triangular(self.factor, features, lower=True)
-        alike = self._similar((rows[0][:1], rows[1][:1]), (rows[0][:1], rows[1][:1]))[0, 0]
-        unseen = np.maximum(alike - (features**2).sum(0), 0.0)
-        variance = self.noise * (1.0 + (seen**2).sum(0)) + unseen
-        return (rewards - self.weights @ features) ** 2 / variance
+        return solve_triangular(
+            self.lower, _similar(self.shape, self.joint, rows, self.centres).T, lower=True
+        )
 
     def gains(self, deviations: Any, kept: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the rewards of deviations minus those of the rows kept."""
@@ -314,41 +311,33 @@ class Posterior:
 
         features = change(self.features(both).T).T
         seen = solve_triangular(self.factor, features, lower=True)
-        prior = change(change(self._similar(both, both)).T)
+        prior = change(change(_similar(self.shape, self.joint, both, both)).T)
         return self.weights @ features, prior - features.T @ features + self.noise * seen.T @ seen
 
 
 def gain_draws(
     critics: Any, log: Log, points: np.ndarray, key: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Draws of every agent's largest gain from the posterior distribution of rewards.
 
     `points` are (points, contexts, agents). The draws are (points, agents, draws), in the unit of
     rewards, for deviations within the range that the log shows. They are infinite if there are more
     than `MOST_CONTEXTS` contexts.
 
-    Also returns two arrays (agents,): by how many standard errors held-out rows are predicted
-    better than by a constant; and the typical squared error of the rows of the second half,
-    predicted from the first half, relative to that of other held-out rows, both in units of what is
-    expected.
+    Also returns (agents,) by how many standard errors held-out rows are predicted better than by a
+    constant.
     """
     contexts = log.contexts_count
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     found = np.full((len(points), log.agents, DRAWS), np.inf)
-    better, drift = np.zeros(log.agents), np.ones(log.agents)
+    better = np.zeros(log.agents)
     low, high = shown(log)
     grid = max(9, min(65, 256 // contexts))
-    half = log.samples // 2
     for agent in range(log.agents):
-        shape = jax.tree.map(lambda x, i=agent: np.asarray(x[0, i]), critics.models.shape)
         rows, rewards = standardised(log, agent)
-        given = (shape, critics.models.joint)
-        posterior = Posterior(*given, rows, rewards)
+        posterior = Posterior(*_of_agent(critics, agent), rows, rewards)
         less = rewards**2 - posterior.residuals**2
         better[agent] = less.mean() * log.samples**0.5 / max(float(less.std()), 1e-300)
-        first = Posterior(*given, (rows[0][:half], rows[1][:half]), rewards[:half])
-        second = first.surprises((rows[0][half:], rows[1][half:]), rewards[half:])
-        drift[agent] = np.median(second) / max(float(np.median(posterior.surprise)), 1e-300)
         if contexts > MOST_CONTEXTS:
             continue
         # If rows surprise more than they should, the posterior is too sure of itself.
@@ -366,4 +355,38 @@ def gain_draws(
             drawn = mean + doubt * normal @ root.T
             largest = np.maximum(drawn.reshape(DRAWS, contexts, grid).max(2), 0.0)
             found[k, agent] = largest.mean(1) * critics.scale[0, agent]
-    return found, better, drift
+    return found, better
+
+
+def drift_of(critics: Any, log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """(agents,) each: correlation of the effect of actions in the two halves of the rows; evidence.
+
+    The correlation is the one with the largest evidence, and the evidence is the logarithm of its
+    likelihood relative to that of a correlation of one, which means no drift. Terms without the own
+    action are ignored: they do not change what deviations gain.
+    """
+    found, evidence = np.ones(log.agents), np.zeros(log.agents)
+    chosen = np.linspace(0, log.samples - 1, min(log.samples, EVIDENCE_ROWS)).round().astype(int)
+    late = chosen >= log.samples // 2
+    across = late[:, None] != late[None]
+    for agent in range(log.agents):
+        (actions, contexts), rewards = standardised(log, agent)
+        rows, rewards = (actions[chosen], contexts[chosen]), rewards[chosen]
+        shape, joint = _of_agent(critics, agent)
+        alone = eqx.tree_at(lambda s: s.without, shape, np.full_like(shape.without, -np.inf))
+        whole, own = (_similar(each, joint, rows, rows) for each in (shape, alone))
+        whole.flat[:: len(chosen) + 1] += np.exp(shape.noise) + 1e-6 * whole[0, 0]
+        likely = []
+        for kept in _KEPT:
+            lower = cholesky(whole - (1.0 - kept) * across * own, lower=True)
+            solved = solve_triangular(lower, rewards, lower=True)
+            likely.append(-solved @ solved / 2.0 - np.log(np.diag(lower)).sum())
+        found[agent] = _KEPT[int(np.argmax(likely))]
+        evidence[agent] = max(likely) - likely[0]
+    return found, evidence
+
+
+def _of_agent(critics: Any, agent: int) -> tuple[Shape, bool]:
+    """Hyperparameters of an agent's critic, and whether it is joint."""
+    found = jax.tree.map(lambda x: np.asarray(x[0, agent]), critics.models.shape)
+    return found, critics.models.joint
