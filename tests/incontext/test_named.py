@@ -20,7 +20,9 @@ def test_shipped_players_play_their_family_as_long_as_in_training(name):
     with pytest.raises(InputError, match=f"row: expected .* at most {longest:,}; use "):
         make(name, **size, rounds=longest + 1)
     if family.states is None:
-        assert make(f"guarded:{name}", **size, rounds=10**9).rounds == longest
+        guarded = make(f"guarded:{name}", **size, rounds=10**9)
+        assert isinstance(guarded, incontext.Guarded)
+        assert guarded.rounds == longest
 
 
 @pytest.mark.parametrize(
