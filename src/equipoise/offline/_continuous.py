@@ -42,6 +42,8 @@ from equipoise.runs import Run, interruptible
 STARTS = 5
 #: Actions have settled when no gain exceeds this fraction of the rewards' standard deviation.
 SETTLED = 0.05
+#: Largest number of rows that Gaussian processes use.
+MOST_ROWS = 20_000
 #: Number of points, where best responses came to rest, whose gains are bounded.
 _CANDIDATES = 6
 #: A larger rank must reduce the held-out error by this fraction.
@@ -91,7 +93,12 @@ def _by_kernels(
 ) -> Solution:
     log, copies = distinct(log)
     if copies:
-        facts["warnings"] = [*facts["warnings"], f"{copies:,} rows are copies of others; ignored"]
+        told = f"{copies:,} rows are copies of others and were left out"
+        facts["warnings"] = [*facts["warnings"], told]
+    if log.samples > MOST_ROWS:
+        told = f"{MOST_ROWS:,} of {log.samples:,} rows were used; networks (critic) use all rows"
+        facts["warnings"] = [*facts["warnings"], told]
+        log = log.take(np.linspace(0, log.samples - 1, MOST_ROWS).round().astype(int))
     wanted = None if options["critic"] is None else options["critic"].rank
     tried: dict[int | str, deep.Critics] = {}
     with interruptible() as stop:

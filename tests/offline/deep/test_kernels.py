@@ -198,6 +198,12 @@ def test_copies_of_rows_do_not_count(pair_log):
     assert f"{2 * ROWS} rows are copies of others" in found.stats["warnings"][0]
 
 
+def test_long_logs_are_thinned(pair_log, monkeypatch):
+    monkeypatch.setattr("equipoise.offline._continuous.MOST_ROWS", 100)
+    found = eq.offline.learn(pair_log)
+    assert "100 of 160 rows were used" in found.stats["warnings"][0]
+
+
 def test_actions_that_the_log_does_not_show_are_unknown(pair_log):
     narrow = changed(pair_log, actions=0.5 * pair_log.actions)
     warnings = eq.offline.learn(narrow).stats["warnings"]
