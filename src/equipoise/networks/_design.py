@@ -176,14 +176,7 @@ def first_best_tolls(
         again = solve_network(charged, start=start, **options)
         worse = float(again.certificate.max_upper) > float(solution.certificate.max_upper)
         solution = solution if worse else again
-    return Design(
-        charged,
-        solution,
-        charged.total_cost(solution.policy.flows),
-        before.stats["total_cost"],
-        max(least_total(game, optimum), 0.0),
-        np.flatnonzero(tolls > 0.0),
-    )
+    return _charged(charged, solution, before, optimum)
 
 
 def given_tolls(
@@ -207,13 +200,18 @@ def given_tolls(
     before = assigned(untolled, **options)
     optimum = assigned(untolled, concept="optimum", start=before, **options)
     solution = assigned(charged, start=before, **options)
+    return _charged(charged, solution, before, optimum)
+
+
+def _charged(game: NetworkGame, solution: Any, before: Any, optimum: Any) -> Design:
+    """Return the design whose tolls are those of the game."""
     return Design(
-        charged,
+        game,
         solution,
-        charged.total_cost(solution.policy.flows),
+        game.total_cost(solution.policy.flows),
         before.stats["total_cost"],
         max(least_total(game, optimum), 0.0),
-        np.flatnonzero(charged.tolls),
+        np.flatnonzero(game.tolls),
     )
 
 
