@@ -97,6 +97,18 @@ def test_a_page_without_a_table_still_shows_the_reason():
     assert "every agent plays a single action" in eq.report.page_of(record).html()
 
 
+@pytest.mark.parametrize("rows", [5, 12, 19])
+def test_the_number_of_rows_is_the_only_reason_if_it_is_very_small(rows):
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, (rows, 5))
+    log = eq.offline.Log(None, actions, actions / 2 + rng.normal(0, 0.1, actions.shape))
+    reason = f"{rows} different rows are too few: comparing two actions takes at least 10 rows"
+    found = eq.offline.discover(log).refusal
+    assert found.startswith(reason)
+    assert "\n" not in found
+    assert eq.offline.learn(log).status.message.split(".\n")[0] == found
+
+
 def test_too_few_rows_are_told_with_how_many_are_missing():
     rng = np.random.default_rng(1)
     actions = rng.integers(0, 3, (40, 6))
