@@ -228,6 +228,20 @@ def test_ctrl_c_keeps_what_was_played(tmp_path):
     assert f"interrupted after {kept:,} of" in err
 
 
+def test_ctrl_c_before_the_first_game_says_that_nothing_is_finished(
+    capsys, tmp_path, trained, monkeypatch
+):
+    def at_once(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equipoise.dynamics._self_play.play", at_once)
+    words = ["play", *TINY, "--row", trained, "--rounds", "16", "--run", str(tmp_path / "run")]
+    assert main(words) == 130
+    out, err = capsys.readouterr()
+    assert "against" not in out
+    assert "interrupted before any of the 3 games was finished; to resume" in err
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder of players of 2 x 2 games, who were trained for matches of 16 rounds."""

@@ -127,10 +127,9 @@ class Play:
         for what in ("rounds", "games"):
             done, whole = record.scalars.get(what, config.games), getattr(config, what)
             if done < whole:
-                raise Interrupted(
-                    f" after {done:,} of {whole:,} {what}, now saved; "
-                    "to resume, run the same command again"
-                )
+                told = f"after {done:,} of {whole:,} {what}, now saved"
+                told = told if done else f"before any of the {whole:,} {what} was finished"
+                raise Interrupted(f" {told}; to resume, run the same command again")
         return 0
 
     def _seated(self) -> tuple[Any, dict[str, Any]]:
@@ -173,9 +172,9 @@ class Play:
                 }
             )
             return
-        print_table(
-            record.tables["curve"], f"{record.config['row']} against {record.config['column']}"
-        )
+        curve, seats = record.tables["curve"], [record.config[seat] for seat in ("row", "column")]
+        if curve.rows:  # none if Ctrl-C came first
+            print_table(curve, " against ".join(seats))
         how = f"{folder} (finished earlier; read from disk)" if known else str(folder)
         pairs: list[Any] = [("run folder", how), ("uniform play", record.scalars["uniform"])]
         if has_certificate(record):
