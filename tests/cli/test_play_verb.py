@@ -309,9 +309,15 @@ def test_other_players_in_the_same_folder_are_another_run(capsys, tmp_path, trai
         ("--actions 7", ("omd", "omd", 100_000, 256)),
         ("--row exp3-ix", ("exp3-ix", "exp3-ix", 100_000, 256)),
         ("--row guarded:any", ("guarded:any", "guarded:any", 100_000, 32)),
+        ("--actions 5 --row iid5", ("iid5", "iid5", 256, 32)),
     ],
 )
 def test_the_defaults_are_those_of_the_help(words, expected):
     config, players = parse("play", words.split())._seated()
     assert (config.row, config.column, config.rounds, config.games) == expected
     assert set(players) == set(expected[:2]) - set(dynamics.LEARNERS)
+
+
+def test_players_of_a_folder_play_as_long_as_they_were_trained(trained):
+    config, _ = parse("play", ["--actions", "2", "--row", trained, "--column", "omd"])._seated()
+    assert config.rounds == 16

@@ -96,8 +96,8 @@ class Play:
     row: Name = None
     #: Learner that plays the columns. Default: the same as for the rows.
     column: Name = None
-    #: Number of rounds, which may be written as 1e6. Default: 1,000 if a pre-trained player without
-    #: a guard plays, otherwise 100,000.
+    #: Number of rounds, which may be written as 1e6. Default: 100,000; if a pre-trained player
+    #: without a guard plays, 1,000, or the length of its training games if they are shorter.
     rounds: int | None = None
     #: Number of games. Default: 32 if a pre-trained player plays, otherwise 256.
     games: int | None = None
@@ -145,15 +145,16 @@ class Play:
                 row = "omd"
         seats = {"row": row, "column": self.column or row}
         players = [name for name in seats.values() if name not in eq.dynamics.LEARNERS]
-        short = any(not name.startswith("guarded:") for name in players)
-        if self.rounds is None:
-            config = replace(config, rounds=(SHORT if short else LONG)["rounds"])
         if self.games is None:
             config = replace(config, games=(SHORT if players else LONG)["games"])
         found: dict[str, Any] = {}
         for seat, name in seats.items():
             if name in players and name not in found:
-                found[name] = _players(name, seat, config)
+                found[name] = _players(name, seat, replace(config, rounds=self.rounds or 1))
+        if self.rounds is None:
+            lengths = [_trained_rounds(name) for name in found if not name.startswith("guarded:")]
+            rounds = min(SHORT["rounds"], *lengths) if lengths else LONG["rounds"]
+            config = replace(config, rounds=rounds)
         return replace(config, **seats), found
 
     def _show(self, record: Record, folder: Path, known: bool, page: Path | None) -> None:
@@ -182,6 +183,12 @@ class Play:
             told = f"{format_value(gains.mean())} on average, {format_value(gains.max())} in"
             pairs.append(("largest gain, certified", f"{told} the worst game"))
         print_pairs([*pairs, ("report", page)])
+
+
+def _trained_rounds(name: str) -> int:
+    """Return the length of the longest games that players were trained on."""
+    config = eq.incontext.Config.from_plain(eq.incontext.description(name)["config"])
+    return max(stage.rounds for stage in config.staged())
 
 
 def _players(name: str, seat: str, config: Any) -> Any:
