@@ -114,11 +114,11 @@ WRONG_USAGE = {
     "solve a --tolerance": "Missing value for argument '--tolerance'",
     "play --rounds 1.5": "Error parsing --rounds: expected a whole number, found '1.5'",
     "play --seed x": "Error parsing --seed: expected a whole number, found 'x'",
-    "play --family unifrom": "invalid choice 'unifrom' for argument '--family'",
-    "pretrain --loss foo": "invalid choice 'foo' for argument '--loss'",
+    "play --family unifrom": "--family: expected one of uniform, gaussian; found 'unifrom'",
+    "pretrain --loss foo": "--loss: expected one of exploitability, expert; found 'foo'",
     "pretrain --head-groups x": "Error parsing --head-groups",
-    "pretrain --preset huge": "invalid choice 'huge' for argument '--preset'",
-    "completion csh": "invalid choice 'csh' for argument 'shell'",
+    "pretrain --preset huge": "--preset: expected one of default, paper, large, any; found 'huge'",
+    "completion csh": "shell: expected one of bash, zsh, fish; found 'csh'",
 }
 
 

@@ -87,6 +87,14 @@ def test_optimum_and_tolls(files, tmp_path, capsys):
     assert "better path" not in shown  # nobody gains
 
 
+def test_a_table_with_an_unknown_header_is_refused_with_the_header_that_is_needed(tmp_path, capsys):
+    table = tmp_path / "bad.csv"
+    table.write_text("a,b\n1,2\n")
+    assert main(["toll", "braess-network", "--links", str(table)]) == 2
+    expected = "expected a header with the columns from and to, or link; found 'a,b'"
+    assert f"{table}: {expected}" in " ".join(capsys.readouterr().err.split())
+
+
 def test_nothing_is_shown_of_a_saving_that_is_impossible(tmp_path, capsys):
     net, trips = tmp_path / "net.tntp", tmp_path / "trips.tntp"
     net.write_text(

@@ -162,6 +162,9 @@ def _unboxed(text: str) -> str:
 
     >>> _unboxed("╭─ Error ─╮\\n│ Missing: GAME │\\n│ ─────── │\\n│ Try\\n│ --help │\\n╰────╯")
     'Missing: GAME; Try --help'
+    >>> told = "invalid choice 'up' for argument '--seat'. Expected one of ('row', 'column')."
+    >>> _unboxed(f"╭─ Error ─╮\\n│ {told} │")
+    "--seat: expected one of row, column; found 'up'"
     """
     lines = [line.strip(" │") for line in text.splitlines() if line[:1] not in ("╭", "╰")]
     parts = re.split(r" ?[─-]{5,} ?", " ".join(" ".join(lines).split()))
@@ -169,7 +172,13 @@ def _unboxed(text: str) -> str:
         parts = parts[1:] or parts
     told = "; ".join(part for part in parts if not part.startswith("Argument helptext:"))
     wrong = r"no type matching (?:\{None\}\|)?(\S+) could .* from \['(.*?)'\]\. Got errors: [^;]*"
-    return re.sub(wrong, r"expected \1, found '\2'", told)
+    told = re.sub(wrong, r"expected \1, found '\2'", told)
+    choice = r"invalid choice ('.*?') for argument '(\S+)'\. Expected one of \((.*?),?\)\.(.*)"
+    if not (found := re.fullmatch(choice, told)):
+        return told
+    given, argument, choices, more = found.groups()
+    names = choices.replace("'", "")
+    return f"{argument}: expected one of {names}; found {given}{more}"
 
 
 def _versions() -> str:

@@ -74,5 +74,7 @@ def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "learn
     }
     if name not in known:
         kind = "Markov" if markov else "matrix"
-        raise InputError(argument, f"for {kind} games one of {sorted(known)}", repr(name))
+        raise InputError(
+            argument, f"for {kind} games one of {', '.join(sorted(known))}", repr(name)
+        )
     return known[name](rounds)

@@ -87,7 +87,7 @@ class SelfPlay:
         """Draw the games."""
         make = {"uniform": families.uniform, "gaussian": families.gaussian}
         if self.family not in make:
-            raise InputError("family", f"one of {sorted(make)}", repr(self.family))
+            raise InputError("family", f"one of {', '.join(sorted(make))}", repr(self.family))
         family = make[self.family](
             self.actions,
             states=self.states,
@@ -163,7 +163,7 @@ def self_play(
         raise InputError("rounds", "fewer than 2^31", f"{Decimal(config.rounds):.6g}")
     games = config.sample()
     if config.noise not in NOISES:
-        raise InputError("noise", f"one of {sorted(NOISES)}", repr(config.noise))
+        raise InputError("noise", f"one of {', '.join(NOISES)}", repr(config.noise))
     how: Any = {"markov": isinstance(games, MarkovGame), "rounds": config.rounds}
     names, given = {"row": config.row, "column": config.column}, learners or {}
     both = check_learners(

@@ -139,7 +139,7 @@ def check_kinds(kinds: Any) -> dict[str, float]:
     names = [kinds] if isinstance(kinds, str) else list(kinds)
     unknown = [name for name in names if name not in KINDS]
     if unknown or not names:
-        raise InputError("kinds", f"some of {list(KINDS)}", unknown[0] if unknown else "none")
+        raise InputError("kinds", f"some of {', '.join(KINDS)}", unknown[0] if unknown else "none")
     shares = dict(kinds) if isinstance(kinds, Mapping) else dict.fromkeys(names, 1.0)
     values = np.array([float(share) for share in shares.values()])
     if not (np.isfinite(values).all() and (values >= 0.0).all() and values.sum() > 0.0):

@@ -198,7 +198,7 @@ class Config:
             raise InputError("learners", "at least one name", "none")
         unknown = sorted({*self.noise} - {*NOISY})
         if unknown or not self.noise:
-            raise InputError("noise", f"some of {list(NOISY)}", unknown or "none")
+            raise InputError("noise", f"some of {', '.join(NOISY)}", ", ".join(unknown) or "none")
         if self.tokens == "adaptive" and (self.contexts, self.loss) != (
             "on-policy",
             "exploitability",
@@ -219,7 +219,7 @@ class Config:
         """Check a value against its annotation; store counts as int and names as a tuple."""
         if origin is Literal:
             if value not in kinds:
-                raise InputError(name, f"one of {list(kinds)}", repr(value))
+                raise InputError(name, f"one of {', '.join(map(str, kinds))}", repr(value))
         elif origin is tuple:
             if not isinstance(value, tuple | list) or not all(isinstance(n, str) for n in value):
                 raise InputError(name, "a tuple of names such as ('omd',)", repr(value))
@@ -290,7 +290,7 @@ class Config:
         6
         """
         if name not in PRESETS:
-            raise InputError("preset", f"one of {sorted(PRESETS)}", repr(name))
+            raise InputError("preset", f"one of {', '.join(sorted(PRESETS))}", repr(name))
         return cls(**{**PRESETS[name], **changes})
 
     @classmethod
@@ -321,7 +321,9 @@ def _parsed(stage: str) -> dict[str, Any]:
     for part in stage.split():
         name, sign, text = part.partition("=")
         if name not in STAGED or not sign:
-            raise InputError("stages", f"settings such as rounds=512, from {list(STAGED)}", part)
+            raise InputError(
+                "stages", f"settings such as rounds=512, from {', '.join(STAGED)}", part
+            )
         kinds = get_args(hints[name]) or (hints[name],)
         try:
             if get_origin(hints[name]) is tuple:

@@ -220,7 +220,7 @@ def shipped() -> list[str]:
 def find(name: Any) -> Path:
     """Find the folder of saved players by path or name."""
     if not isinstance(name, str | os.PathLike):
-        raise InputError("name", f"a folder or one of {shipped()}", type(name).__name__)
+        raise InputError("name", f"a folder or one of {', '.join(shipped())}", type(name).__name__)
     for folder in (Path(name), SHIPPED / str(name)):
         if (folder / DESCRIPTION).exists():
             return folder
@@ -233,7 +233,7 @@ def find(name: Any) -> Path:
             "best players so far",
         )
     finished = f"a folder with {DESCRIPTION} in it (a finished pre-training run)"
-    raise InputError("name", f"{finished} or one of {shipped()}", repr(str(name)))
+    raise InputError("name", f"{finished} or one of {', '.join(shipped())}", repr(str(name)))
 
 
 def _is_pretraining(folder: Path) -> bool:

@@ -247,7 +247,9 @@ class Players(Pair):
         if exploration is not None:
             checks.check_range("exploration", exploration, 0.0, 1.0)
         if precision not in get_args(Precision):
-            raise InputError("precision", f"one of {list(get_args(Precision))}", repr(precision))
+            raise InputError(
+                "precision", f"one of {', '.join(get_args(Precision))}", repr(precision)
+            )
         low = precision == "bfloat16"
         low = low or (precision == "auto" and jax.default_backend() != "cpu")
         models = pick(self.models, 0)
@@ -453,7 +455,7 @@ def play(
     rounds = checks.check_count("rounds", rounds)
     check_players(players, games)
     if seat not in (None, *SEATS):
-        raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
+        raise InputError("seat", f"one of {', '.join(SEATS)}", repr(seat))
     if opponent is None and seat is not None:
         raise InputError("seat", "None without an opponent (they play both seats)", repr(seat))
     learners: list[Any] = list(

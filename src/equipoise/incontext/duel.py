@@ -70,7 +70,7 @@ class Duel:
         if isinstance(opponent, Players) and opponent.states is not None:
             raise InputError("opponent", "players of matrix games", "players of Markov games")
         if seat not in SEATS:
-            raise InputError("seat", f"one of {list(SEATS)}", repr(seat))
+            raise InputError("seat", f"one of {', '.join(SEATS)}", repr(seat))
         self.game, self._own = game, SEATS.index(seat)
         payoff = np.asarray(game.payoff, float)
         #: (your actions, their actions): your reward.

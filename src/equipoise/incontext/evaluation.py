@@ -309,7 +309,7 @@ def evaluate_saved(
         places = None if players.states is None else states or 3
         family = mixture(actions or (3, 3), kinds=kind or "uniform", states=places)
     if noise not in NOISES:
-        raise InputError("noise", f"one of {sorted(NOISES)}", repr(noise))
+        raise InputError("noise", f"one of {', '.join(NOISES)}", repr(noise))
     config = {
         "players": os.fspath(name),
         "parameters": players.parameters,

@@ -151,7 +151,7 @@ def check_rewards(column: str, written: np.ndarray, rewards: np.ndarray, mark: s
         try:
             number_of(word, mark, UNITS)
         except ValueError:
-            hint = "name words that stand for missing entries (missing)"
+            hint = "name words that stand for missing entries by missing=, or --missing"
             found = f"{word!r} in row {row}"
             raise InputError("reward", f"numbers in column {column}", found, hint) from None
 

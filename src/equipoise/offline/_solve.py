@@ -86,7 +86,7 @@ def solve(
     True
     """
     if regulariser not in STEPS:
-        raise InputError("regulariser", f"one of {list(STEPS)}", repr(regulariser))
+        raise InputError("regulariser", f"one of {', '.join(STEPS)}", repr(regulariser))
     if critic not in ("exact", "monte-carlo"):
         raise InputError("critic", "'exact' or 'monte-carlo'", repr(critic))
     fitted = model if isinstance(model, Model) else None

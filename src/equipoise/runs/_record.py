@@ -62,7 +62,7 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """Return all entries of one column."""
         if name not in self.columns:
-            raise InputError("name", f"one of {list(self.columns)}", repr(name))
+            raise InputError("name", f"one of {', '.join(self.columns)}", repr(name))
         index = list(self.columns).index(name)
         return [row[index] for row in self.rows]
 

@@ -99,7 +99,7 @@ def linear_objective(payoffs: np.ndarray, objective: Any) -> np.ndarray:
     if isinstance(objective, str):
         if objective != "welfare":
             raise ValueError(
-                f"objective: expected one of {list(OBJECTIVES)}, one weight for each player or a "
+                f"objective: expected {', '.join(OBJECTIVES)}, one weight for each player or a "
                 f"table of shape {payoffs.shape[1:]}, found {objective!r}"
             )
         return payoffs.sum(0)
@@ -139,7 +139,7 @@ def correlated(
     ([[0.5, 0.25], [0.25, 0.0]], 10.5)
     """
     if concept not in CONCEPTS:
-        raise InputError("concept", f"one of {list(CONCEPTS)}", repr(concept))
+        raise InputError("concept", f"one of {', '.join(CONCEPTS)}", repr(concept))
     payoffs = np.asarray(payoffs, np.float64)
     axes = tuple(range(1, payoffs.ndim))
     low = payoffs.min(axes, keepdims=True)

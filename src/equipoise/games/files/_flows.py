@@ -299,6 +299,9 @@ def _columns(path: Path, known: set[str]) -> dict[str, Any]:
                 break
         else:
             header, mark = [], marks[-1]
+            if not any(map(_is_number, _cells(first, mark))):  # a header, but of what?
+                told = "expected a header with the columns from and to, or link"
+                raise ValueError(f"{path}: {told}; found {first.strip()[:60]!r}")
         rows = [(i, _row(line, mark, header)) for i, line in lines]
     except csv.Error as error:
         raise ValueError(f"{path}: expected columns separated by commas, found {error}") from error
@@ -314,6 +317,14 @@ def _columns(path: Path, known: set[str]) -> dict[str, Any]:
         for k, name in enumerate(names[:width])
         if name in known
     }
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _row(line: str, mark: str, header: list[str]) -> list[str]:
