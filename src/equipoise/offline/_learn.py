@@ -214,6 +214,7 @@ def _check(log: Log, options: dict[str, Any]) -> None:
             if options[name] != value:
                 raise InputError(name, f"{value} for continuous actions", options[name])
         options["critic"] = critic_of(options["critic"], log)
+        checks.check_range("level", options["level"], 0.0, 1.0, low_open=True, high_open=True)
         if options["critic"] is None and options["iterations"] is not None:
             raise InputError("iterations", "none without actors", options["iterations"])
         return
