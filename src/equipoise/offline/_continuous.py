@@ -162,10 +162,16 @@ def _by_kernels(
     refusal = sentences(*refusals)
     bound = float(ends[1, best])
     promise = (
-        f"nobody gains more than {bound:.3g} by deviating, with {(1 + level) / 2:.0%} confidence"
+        f"with {(1 + level) / 2:.0%} confidence, nobody gains more than {bound:.3g} by deviating to "
+        f"an action that the log shows. Assumptions: rewards are {cautious.spec.functions} in the "
+        "actions; the game does not change; no unrecorded variable drives both actions and rewards"
     )
+    if log.numeric_contexts:
+        promise += f". Not counted: deviations that depend on {' or '.join(log.numeric_contexts)}"
     if better.max() < _SURE and not misfit and not options["force"]:
-        message = "the critics predict held-out rewards no better than a constant"
+        message = (
+            "it is not certain that the critics predict held-out rewards better than a constant"
+        )
         status = status_as(Outcome.NOTHING_LEARNED, sentences(message, NOT_ADVICE))
     elif not refusal and not bounded:
         message = f"gains are not bounded for logs with more than {MOST_CONTEXTS} contexts"
