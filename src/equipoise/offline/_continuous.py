@@ -114,11 +114,11 @@ def _by_kernels(
             folder = None if run is None else run.path / f"critics-{rank}"
             if not stop:
                 tried[rank] = deep.fit(log, deep.KernelCritic(rank), key=key, run=folder)
-        if not stop:
-            chosen, misfit = _chosen(tried, wanted)
-            cautious = _cautious(tried[chosen], log, key, run)
-    if stop:
+        chosen, misfit = (None, "") if stop else _chosen(tried, wanted)
+        cautious = None if chosen is None else _cautious(tried[chosen], log, key, run)
+    if stop or chosen is None or cautious is None:
         return own_play(log, status_as(Outcome.INTERRUPTED, "stopped while fitting critics"), facts)
+    unsure, assumed = cautious
     critics = tried[chosen]
     explained = critics.explained[0]
     facts |= {
@@ -127,7 +127,7 @@ def _by_kernels(
         "explained": explained,
         "explained_by_rank": {str(rank): float(c.explained.mean()) for rank, c in tried.items()},
         "steps": 0,
-        "assumed": cautious.spec.functions,
+        "assumed": assumed,
     }
     pairs, together, _ = dependence_of(log)
     refusals = [told_dependence(log, pairs) if together else "", misfit]
@@ -141,7 +141,7 @@ def _by_kernels(
             f"first, most of all for {log.labels.player(int(evidence.argmax()))}; use rows of a "
             "period in which nothing changed, or add the period as a context"
         )
-    draws, better = gain_draws(cautious, log, np.stack(points), key)
+    draws, better = gain_draws(unsure, log, np.stack(points), key)
     level = options["level"]
     bounded = log.contexts_count <= MOST_CONTEXTS
     ends = np.full((2, len(points)), np.inf)  # ends, points
@@ -162,9 +162,9 @@ def _by_kernels(
     refusal = sentences(*refusals)
     bound = float(ends[1, best])
     promise = (
-        f"with {(1 + level) / 2:.0%} confidence, nobody gains more than {bound:.3g} by deviating to "
-        f"an action that the log shows. Assumptions: rewards are {cautious.spec.functions} in the "
-        "actions; the game does not change; no unrecorded variable drives both actions and rewards"
+        f"with {(1 + level) / 2:.0%} confidence, nobody gains more than {bound:.3g} by deviating "
+        f"to an action that the log shows. Assumptions: rewards are {assumed} in the actions; the "
+        "game does not change; no unrecorded variable drives both actions and rewards"
     )
     if log.numeric_contexts:
         promise += f". Not counted: deviations that depend on {' or '.join(log.numeric_contexts)}"
@@ -210,19 +210,21 @@ def _by_kernels(
     return Solution(policy, np.asarray(found.value), found, status, stats=stats)
 
 
-def _cautious(critics: deep.Critics, log: Log, key: jax.Array, run: Run | None) -> deep.Critics:
-    """Fit critics that assume less than smooth rewards, for the bound.
+def _cautious(
+    critics: deep.Critics, log: Log, key: jax.Array, run: Run | None
+) -> tuple[deep.Critics, str]:
+    """Fit critics that assume less than smooth rewards, for the bound; also return what they assume.
 
     They assume differentiable rewards if the log speaks for smoothness, and else continuous ones.
     """
-    evidence = evidence_of(critics, log).mean()
+    evidence, found, functions = evidence_of(critics, log).mean(), critics, FUNCTIONS[0]
     for functions in FUNCTIONS[1:]:
         folder = None if run is None else run.path / f"critics-{functions}"
         spec: Any = replace(critics.spec, functions=functions)
         found = deep.fit(log, spec, key=key, run=folder)
         if evidence - evidence_of(found, log).mean() > _SMOOTH:
             break
-    return found
+    return found, functions
 
 
 def _ranks(agents: int, wanted: int | str | None) -> list[int | str]:
