@@ -70,10 +70,23 @@ def test_a_duel_as_data(game, duel):
 def test_games_that_nobody_can_duel_in_are_refused(duel):
     code, _, err = duel(["1"], "prisoners-dilemma")
     assert code == 2
-    assert "game: expected one zero-sum game of two players" in err.replace("GAME", "game")
+    assert "GAME: expected one zero-sum game of two players, found a normal-form game" in err
+    assert "Labels" not in err
     code, _, err = duel(["1"], "hide-and-seek", "--set", "size=4")
     assert code == 2
     assert "2 to 6 actions" in err
+
+
+def test_a_missing_argument_is_named_with_what_it_may_be(capsys):
+    for words, begins in {
+        "duel any": "GAME: expected a file (.nfg, .npz, .csv or .toml), or a name that",
+        "duel": "PLAYERS: expected a run folder of `equipoise pretrain`, or the name of players",
+        "sweep": "SWEEP: expected the .toml file with a verb and its settings, found none",
+    }.items():
+        assert main(words.split()) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(f"equipoise: error: {begins}")
+        assert f"found none; see equipoise {words.split()[0]} --help\n" in err
 
 
 def test_names_beginnings_and_numbers():

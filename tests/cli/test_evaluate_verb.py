@@ -148,6 +148,18 @@ def test_ctrl_c_without_a_folder_shows_what_is_finished(capsys, players, monkeyp
     for words in ("uniform", "best responder", "Rounds that mirror descent needs"):
         assert words not in out
 
+    def before_the_learners(work, found, step, until):
+        if step:
+            raise KeyboardInterrupt
+        return measure(work, found, step, until)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation._Evaluation, "advance", before_the_learners)
+        assert main(["evaluate", str(players), *SMALL]) == 130
+    out, _ = capsys.readouterr()
+    assert "final NashConv" in out
+    assert "larger NashConv at every round" not in out
+
     def at_once(*given):
         raise KeyboardInterrupt
 

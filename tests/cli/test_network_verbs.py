@@ -81,7 +81,26 @@ def test_optimum_and_tolls(files, tmp_path, capsys):
     assert page.read_text().count("<svg") == 2
     assert out.read_text().startswith("From\tTo\tToll\tVolume\tCost\n")
     assert main(["toll", *files, "--first-best"]) == 0
-    assert "part of the possible saving" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "part of the possible saving" in shown
+    assert "the mean cost includes the tolls paid; total costs do not" in " ".join(shown.split())
+    assert "better path" not in shown  # nobody gains
+
+
+def test_nothing_is_shown_of_a_saving_that_is_impossible(tmp_path, capsys):
+    net, trips = tmp_path / "net.tntp", tmp_path / "trips.tntp"
+    net.write_text(
+        "<NUMBER OF NODES> 2\n<NUMBER OF LINKS> 1\n<FIRST THRU NODE> 1\n<END OF METADATA>\n"
+        "~ init term capacity length free_flow b power speed toll type ;\n1 2 1 1 1 1 1 0 0 1 ;\n"
+    )
+    trips.write_text(
+        "<NUMBER OF ZONES> 2\n<TOTAL OD FLOW> 3\n<END OF METADATA>\nOrigin 1\n2 : 3.0;\n"
+    )
+    assert main(["toll", str(net), str(trips), "--links", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "lower bound for any tolls" in shown
+    assert "possible saving" not in shown
+    assert "path, by nodes" not in shown
 
 
 def run_json(words, capsys):

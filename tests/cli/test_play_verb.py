@@ -228,6 +228,20 @@ def test_ctrl_c_keeps_what_was_played(tmp_path):
     assert f"interrupted after {kept:,} of" in err
 
 
+def test_ctrl_c_before_the_first_game_says_that_nothing_is_finished(
+    capsys, tmp_path, trained, monkeypatch
+):
+    def at_once(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equipoise.dynamics._self_play.play", at_once)
+    words = ["play", *TINY, "--row", trained, "--rounds", "16", "--run", str(tmp_path / "run")]
+    assert main(words) == 130
+    out, err = capsys.readouterr()
+    assert "against" not in out
+    assert "interrupted before any of the 3 games was finished; to resume" in err
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder of players of 2 x 2 games, who were trained for matches of 16 rounds."""
@@ -295,9 +309,15 @@ def test_other_players_in_the_same_folder_are_another_run(capsys, tmp_path, trai
         ("--actions 7", ("omd", "omd", 100_000, 256)),
         ("--row exp3-ix", ("exp3-ix", "exp3-ix", 100_000, 256)),
         ("--row guarded:any", ("guarded:any", "guarded:any", 100_000, 32)),
+        ("--actions 5 --row iid5", ("iid5", "iid5", 256, 32)),
     ],
 )
 def test_the_defaults_are_those_of_the_help(words, expected):
     config, players = parse("play", words.split())._seated()
     assert (config.row, config.column, config.rounds, config.games) == expected
     assert set(players) == set(expected[:2]) - set(dynamics.LEARNERS)
+
+
+def test_players_of_a_folder_play_as_long_as_they_were_trained(trained):
+    config, _ = parse("play", ["--actions", "2", "--row", trained, "--column", "omd"])._seated()
+    assert config.rounds == 16

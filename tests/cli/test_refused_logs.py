@@ -73,6 +73,42 @@ def test_terminal_and_pages_show_one_reason_per_line(doubtful, tmp_path, capsys,
             assert f"<p>{begins}".replace("'", "&#x27;") in html
 
 
+def test_a_log_refused_before_any_fit_shows_its_reason_and_its_own_play(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, (30, 3))
+    log = eq.offline.Log(np.arange(30) % 2, actions, actions + rng.normal(0, 0.1, actions.shape))
+    log.write(tmp_path / "log.npz")
+    assert main(["offline", str(tmp_path / "log.npz"), "--run", str(tmp_path / "run")]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    reason = "2 contexts are too many for 30 rows"
+    assert "the log's own play; this is not advice" in shown
+    assert f"{actions[::2, 0].mean():.0%}" in shown
+    assert f"refused: {reason}" in shown
+    assert reason in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_page_without_a_table_still_shows_the_reason():
+    rng = np.random.default_rng(0)
+    log = eq.offline.Log(None, np.zeros((30, 2), int), rng.normal(size=(30, 2)))
+    refused = eq.offline.learn(log)
+    for name in ("earned", "expected", "gains_at_most"):
+        del refused.stats[name]
+    record = eq.runs.Record("log", {}, solution=refused.to_plain())
+    assert "every agent plays a single action" in eq.report.page_of(record).html()
+
+
+@pytest.mark.parametrize("rows", [5, 12, 19])
+def test_the_number_of_rows_is_the_only_reason_if_it_is_very_small(rows):
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, (rows, 5))
+    log = eq.offline.Log(None, actions, actions / 2 + rng.normal(0, 0.1, actions.shape))
+    reason = f"{rows} different rows are too few: comparing two actions takes at least 10 rows"
+    found = eq.offline.discover(log).refusal
+    assert found.startswith(reason)
+    assert "\n" not in found
+    assert eq.offline.learn(log).status.message.split(".\n")[0] == found
+
+
 def test_too_few_rows_are_told_with_how_many_are_missing():
     rng = np.random.default_rng(1)
     actions = rng.integers(0, 3, (40, 6))

@@ -202,11 +202,19 @@ def test_triples_outside_of_the_class_count_where_most_were_never_shown():
 
 
 def test_nothing_is_bounded_where_no_deviation_is_known():
-    log = log_of(lane, 870, 2, samples=16)
-    advice = eq.offline.learn(log, iterations=10)
-    assert advice.status.name is Outcome.REFUSED
-    assert "2 of 2 agents hardly ever try a second action" in advice.status.message
-    assert advice.bound == np.inf
+    few = log_of(lane, 870, 2, samples=16)
+    actions = (np.arange(60)[:, None] % 10 == [0, 5]).astype(int)
+    rewards = actions + np.random.default_rng(0).normal(0, 0.1, actions.shape)
+    rare = eq.offline.Log(None, actions, rewards)
+    reasons = {
+        "16 different rows are too few": few,
+        "for 2 of 2 agents, the log does not show two actions 10 times each": rare,
+    }
+    for reason, log in reasons.items():
+        advice = eq.offline.learn(log, iterations=10)
+        assert advice.status.name is Outcome.REFUSED
+        assert advice.status.message.startswith(reason)
+        assert advice.bound == np.inf
 
 
 def test_the_average_of_policies_leads_to_the_average_chances():

@@ -120,7 +120,9 @@ def one_action(log):
 
 
 def in_doubt(log):
-    return log.take(slice(12, 22)), {}, "collect more rows, or set the rank"
+    game = eq.games.families.polymatrix(4, 3).sample(key=0)
+    few = eq.offline.collect(game, "uniform", samples=30, key=1)
+    return few, {}, "collect more rows, or set the rank"
 
 
 @pytest.mark.parametrize("case", [few_rows, one_action, in_doubt])

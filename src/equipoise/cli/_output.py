@@ -113,7 +113,8 @@ def print_certificate(
             " ".join(str(node) if called is None else called[node] for node in way)
             for way in (certificate.worst_path, certificate.better_path)
         ]
-        pairs += [("worst path, by nodes", ways[0]), ("better path", ways[1])]
+        if certificate.max_gain > 0.0 and ways[0] != ways[1]:
+            pairs += [("worst path, by nodes", ways[0]), ("better path", ways[1])]
         if count := int(certificate.split):
             told = f"into {count:,} paths; the worst path and its excess depend on this split"
             pairs.append(("link flows split", told))

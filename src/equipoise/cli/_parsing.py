@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from equipoise.cli._help import format_help
+from equipoise.cli._help import comments, format_help
 from equipoise.core.errors import InputError
 
 #: A game, given as a file or as a name.
@@ -206,6 +206,7 @@ def parse(verb: str, words: list[str]) -> Any:
         if error is not None:  # the library refused a value: `main` names the flag
             raise error from None
         _check_options(verb, kind, words)
+        _check_arguments(verb, kind, explained.getvalue())
         sys.stderr.write(explained.getvalue())
         raise
     if surplus:
@@ -240,6 +241,24 @@ def _check_options(verb: str, kind: type, words: list[str]) -> None:
             close = get_close_matches(name, negated if name.startswith("--no-") else known, n=1)
             more = f"did you mean {close[0]}?" if close else f"see equipoise {verb} --help"
             raise InputError("OPTION", f"an option of equipoise {verb}", repr(given), more)
+
+
+def _check_arguments(verb: str, kind: type, explained: str) -> None:
+    """Say what is expected for the first required argument that the parser found missing.
+
+    >>> from equipoise.cli.toll import Toll
+    >>> _check_arguments("toll", Toll, "Missing from equipoise toll: GAME The road network: ...")
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: GAME: expected a .tntp or .npz file, or a name that
+    `equipoise games` lists; found none; see equipoise toll --help
+    """
+    missing = re.search(r"Missing from[^:]*:[\s│|]*([A-Z]+)\b", explained)
+    for option in options(kind):
+        if missing and option.positional and missing[1] in (option.flag, option.metavar):
+            first = comments(kind, option.path)[0].partition(". ")[0].rstrip(".")
+            expected = first.partition(": ")[2] or first[:1].lower() + first[1:]
+            raise InputError(missing[1], expected, "none", f"see equipoise {verb} --help")
 
 
 def _given(flag: str, words: list[str]) -> str | None:

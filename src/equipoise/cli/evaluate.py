@@ -128,10 +128,11 @@ class Evaluate:
                 continue
             # Rewards are near 0.5: with four decimals the table fits on a narrow screen.
             print_table(_rounded(table) if name == "opponents" else table, title)
-        beaten = record.scalars["beaten_at_every_round"]
+        beaten = "; ".join(record.scalars["beaten_at_every_round"]) or "none"
+        compared = len(record.tables["gap"].rows) > 1  # not if Ctrl-C came first
         pairs = [
             ("final NashConv", f"{record.scalars['gap']:.4f} ± {record.scalars['error']:.4f}"),
-            ("larger NashConv at every round", "; ".join(beaten) or "none"),
+            ("larger NashConv at every round", beaten if compared else None),
         ]
         if record.config["seeds"] > 1:
             pairs.append(("± over seeds", f"{record.scalars['seed_error']:.4f}"))

@@ -96,8 +96,8 @@ class Play:
     row: Name = None
     #: Learner that plays the columns. Default: the same as for the rows.
     column: Name = None
-    #: Number of rounds, which may be written as 1e6. Default: 1,000 if a pre-trained player without
-    #: a guard plays, otherwise 100,000.
+    #: Number of rounds, which may be written as 1e6. Default: 100,000; if a pre-trained player
+    #: without a guard plays, 1,000, or the length of its training games if they are shorter.
     rounds: int | None = None
     #: Number of games. Default: 32 if a pre-trained player plays, otherwise 256.
     games: int | None = None
@@ -127,10 +127,9 @@ class Play:
         for what in ("rounds", "games"):
             done, whole = record.scalars.get(what, config.games), getattr(config, what)
             if done < whole:
-                raise Interrupted(
-                    f" after {done:,} of {whole:,} {what}, now saved; "
-                    "to resume, run the same command again"
-                )
+                told = f"after {done:,} of {whole:,} {what}, now saved"
+                told = told if done else f"before any of the {whole:,} {what} was finished"
+                raise Interrupted(f" {told}; to resume, run the same command again")
         return 0
 
     def _seated(self) -> tuple[Any, dict[str, Any]]:
@@ -146,15 +145,16 @@ class Play:
                 row = "omd"
         seats = {"row": row, "column": self.column or row}
         players = [name for name in seats.values() if name not in eq.dynamics.LEARNERS]
-        short = any(not name.startswith("guarded:") for name in players)
-        if self.rounds is None:
-            config = replace(config, rounds=(SHORT if short else LONG)["rounds"])
         if self.games is None:
             config = replace(config, games=(SHORT if players else LONG)["games"])
         found: dict[str, Any] = {}
         for seat, name in seats.items():
             if name in players and name not in found:
-                found[name] = _players(name, seat, config)
+                found[name] = _players(name, seat, replace(config, rounds=self.rounds or 1))
+        if self.rounds is None:
+            lengths = [_trained_rounds(name) for name in found if not name.startswith("guarded:")]
+            rounds = min(SHORT["rounds"], *lengths) if lengths else LONG["rounds"]
+            config = replace(config, rounds=rounds)
         return replace(config, **seats), found
 
     def _show(self, record: Record, folder: Path, known: bool, page: Path | None) -> None:
@@ -173,9 +173,9 @@ class Play:
                 }
             )
             return
-        print_table(
-            record.tables["curve"], f"{record.config['row']} against {record.config['column']}"
-        )
+        curve, seats = record.tables["curve"], [record.config[seat] for seat in ("row", "column")]
+        if curve.rows:  # none if Ctrl-C came first
+            print_table(curve, " against ".join(seats))
         how = f"{folder} (finished earlier; read from disk)" if known else str(folder)
         pairs: list[Any] = [("run folder", how), ("uniform play", record.scalars["uniform"])]
         if has_certificate(record):
@@ -183,6 +183,12 @@ class Play:
             told = f"{format_value(gains.mean())} on average, {format_value(gains.max())} in"
             pairs.append(("largest gain, certified", f"{told} the worst game"))
         print_pairs([*pairs, ("report", page)])
+
+
+def _trained_rounds(name: str) -> int:
+    """Return the length of the longest games that players were trained on."""
+    config = eq.incontext.Config.from_plain(eq.incontext.description(name)["config"])
+    return max(stage.rounds for stage in config.staged())
 
 
 def _players(name: str, seat: str, config: Any) -> Any:

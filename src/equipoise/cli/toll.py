@@ -110,7 +110,8 @@ class Toll:
             document = {"game": self.game, "tolls": tolls, "links": design.links, **facts}
             print_json({**document, "search": str(design.ended), "solution": solution.to_plain()})
         else:
-            print_solution(record, [*facts.items(), *ended])
+            paid = ("costs", "the mean cost includes the tolls paid; total costs do not")
+            print_solution(record, [*facts.items(), paid, *ended])
             print_pairs([("tolls", self.out), ("report", self.report)])
         if design.ended == eq.Outcome.INTERRUPTED:
             raise Interrupted("; the tolls above are the best so far")

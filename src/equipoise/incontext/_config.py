@@ -63,7 +63,8 @@ class Config:
 
     # The comment above a field is its help text on the command line.
 
-    #: Number of rounds in every training game. Trained players can play more rounds than this.
+    #: Number of rounds in every training game. `equipoise play` refuses longer matches of these
+    #: players without a guard.
     rounds: int = 256
 
     # -- model

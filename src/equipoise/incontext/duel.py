@@ -7,7 +7,7 @@ import numpy as np
 
 from equipoise.core import InputError, checks
 from equipoise.dynamics import Learner, Online, Pair
-from equipoise.games import MatrixGame, NormalFormGame
+from equipoise.games import Game, MatrixGame, NormalFormGame
 from equipoise.incontext._players import SEATS, Players
 
 __all__ = ["Duel", "Turn"]
@@ -65,7 +65,8 @@ class Duel:
         if isinstance(game, NormalFormGame) and game.is_zero_sum():
             game = game.as_matrix_game()
         if not isinstance(game, MatrixGame) or game.batch_shape:
-            raise InputError("game", "one zero-sum game of two players", game)
+            found = f"a {game.describe()}" if isinstance(game, Game) else repr(game)
+            raise InputError("game", "one zero-sum game of two players", found)
         if isinstance(opponent, Players) and opponent.states is not None:
             raise InputError("opponent", "players of matrix games", "players of Markov games")
         if seat not in SEATS:

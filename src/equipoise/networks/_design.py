@@ -12,6 +12,9 @@ from equipoise.core.results import Outcome, Solution
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._solve import solution_of, solve_network
 
+#: A possible saving of at most this fraction of the total cost may be a rounding error.
+_NOTHING = 1e-8
+
 
 @dataclass(frozen=True)
 class Design:
@@ -51,12 +54,13 @@ class Design:
 
     @property
     def facts(self) -> dict[str, float]:
-        """Total costs, lower bound and attained saving, by readable names."""
+        """Total costs, lower bound and attained saving if one is possible, by readable names."""
+        possible = self.before - self.lower_bound > _NOTHING * abs(self.before)
         return {
             f"total cost without {self.what}": self.before,
             f"total cost with {self.what}": self.total_cost,
             f"lower bound for any {self.what}": self.lower_bound,
-            "part of the possible saving": self.saved,
+            **({"part of the possible saving": self.saved} if possible else {}),
         }
 
     def write(self, path: str | os.PathLike[str]) -> None:

@@ -213,7 +213,7 @@ def _by_kernels(
 def _cautious(
     critics: deep.Critics, log: Log, key: jax.Array, run: Run | None
 ) -> tuple[deep.Critics, str]:
-    """Fit critics that assume less than smooth rewards, for the bound; also return what they assume.
+    """Fit critics that assume less than smooth rewards, and what they assume.
 
     They assume differentiable rewards if the log speaks for smoothness, and else continuous ones.
     """

@@ -96,6 +96,16 @@ def coverage(log: Log) -> Coverage:
     )
 
 
+def few_rows(log: Log) -> str:
+    """Say why there are too few rows to compare any two actions; empty if there are enough."""
+    if log.samples >= 2 * SHOWN:
+        return ""
+    return (
+        f"{log.samples} different rows are too few: comparing two actions takes at least {SHOWN} "
+        f"rows of each, {2 * SHOWN} in all; collect more"
+    )
+
+
 def rare_contexts(log: Log) -> str:
     """Say why contexts are too rare to learn what actions earn in them; empty if they are not.
 

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, name_of, scores_of
-from equipoise.offline._coverage import count_actions, rare_contexts, sizes_of
+from equipoise.offline._coverage import count_actions, few_rows, rare_contexts, sizes_of
 from equipoise.offline._dependence import dependence_of, told_absences, told_dependence
 from equipoise.offline._fit import SCREENING_ROWS, columns_of
 from equipoise.offline._interacting import interacting
@@ -255,6 +255,7 @@ def structure_of(
         _misfit(found, chosen, fixed is not None or not plan.tested)
         or _unexplained(found[chosen], floor, floor_error, source),
     ]
+    few = few_rows(log)  # tests on so few rows say nothing
     warnings = []
     if copies:
         warnings.append(f"{copies:,} rows are copies of others and were left out")
@@ -293,7 +294,7 @@ def structure_of(
         copies=copies,
         tried=tried,
         untried=untried,
-        refusal=sentences(*refusals),
+        refusal=few or sentences(*refusals),
         warnings=warnings,
     )
     return structure, selection

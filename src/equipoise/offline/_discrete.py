@@ -18,7 +18,7 @@ from equipoise.games import Mixture
 from equipoise.offline._aggregate import KINDS, name_of
 from equipoise.offline._bounds import HIDDEN, Bounds, Part, bounds, known_moves
 from equipoise.offline._combinations import Shown
-from equipoise.offline._coverage import SHOWN, coverage, rare_contexts, rare_pairs
+from equipoise.offline._coverage import SHOWN, coverage, few_rows, rare_contexts, rare_pairs
 from equipoise.offline._discover import Structure, comparison, distinct, structure_of
 from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
@@ -166,13 +166,16 @@ class Discrete:
     def refusal(self) -> Status | None:
         """Status that says why nothing should be learned; None if the log can be used."""
         structure, selection = self.found
+        if few := few_rows(self.log):
+            return status_as(Outcome.REFUSED, few)
         reasons, log, model = list[str](), self.log, self.model  # the most basic reason first
         several = np.array(log.actions_per_agent) > 1
         told = (self.support.sum(-1) > 1).any((0, 1, 3))[several]
         if told.size and told.mean() < 0.5:
             reasons.append(
-                f"{(~told).sum()} of {told.size} agents hardly ever try a second action: the log "
-                f"shows none {SHOWN} times; collect rows in which they do"
+                f"for {(~told).sum()} of {told.size} agents, the log does not show two actions "
+                f"{SHOWN} times each, so deviations cannot be judged; collect rows in which they "
+                "try more than one action"
             )
         if model.samples_per_parameter < TOO_LITTLE:
             more = log.samples * (TOO_LITTLE / model.samples_per_parameter - 1.0)
@@ -184,8 +187,9 @@ class Discrete:
                 f"{model.samples_per_parameter:.3g} per parameter, and {TOO_LITTLE} are needed; "
                 f"collect {some}more rows, {fewer} actions or agents"
             )
+        few = bool(reasons)
         reasons.append(structure.refusal)
-        if selection.doubt and self.fixed is None:
+        if selection.doubt and self.fixed is None and not few:
             reasons.append(f"{selection.doubt}; collect more rows, or set the rank yourself")
         if any(reasons):
             return status_as(Outcome.REFUSED, sentences(*reasons))

@@ -58,7 +58,10 @@ def own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
     value = np.sum([rewards[steps == h].mean(0) for h in np.unique(steps)], 0)
     unknown = np.full(log.agents, np.nan)
     method = "none: no model was fitted"
-    certificate = TableCertificate(unknown, np.full(log.agents, np.inf), value, method)
+    at_most = np.full(log.agents, np.inf)
+    certificate = TableCertificate(unknown, at_most, value, method)
+    if not log.continuous or log.states is None:  # reports show the play in a table
+        stats = stats | {"earned": value, "expected": value, "gains_at_most": at_most}
     return Solution(policy, value, certificate, status, stats=stats)
 
 

@@ -107,9 +107,10 @@ class RankSelection:
         for rank, rows in list(zip(self.ranks, self.samples_per_parameter, strict=True))[first:]:
             if rows < TOO_LITTLE or (rank in self.notes and np.isfinite(rows)):
                 reason = self.notes.get(rank, f"has only {rows:.2g} samples per parameter")
+                less = "hardly less" if error < 1.0 else "no less"
                 return (
                     f"{names[self.chosen]} leaves {error:.2g} +- {spread:.2g} of the variance of "
-                    f"rewards on held-out rows, hardly less than a constant, and {names[rank]} "
+                    f"rewards on held-out rows, {less} than a constant, and {names[rank]} "
                     f"{reason.replace('not tried', 'was not tried')}"
                 )
         return ""

@@ -156,12 +156,12 @@ def _add_answer(page: Report, run: str, record: Record, story: Story) -> Story:
     found = [name for name in (story.first, *_ANSWERS) if name in tables and tables[name].rows]
     facts = {} if story.first else _key_numbers(record)
     if not found and not facts:
-        return story
+        return replace(story, first="")  # the text follows the result
     page.section(story.heading)
     if facts:
         page.facts(facts)
     if not found:
-        return story
+        return replace(story, first="")
     story = replace(story, first=found[0])
     _add_table(page, run, found[0], tables[found[0]], story)
     if story.text:

@@ -31,7 +31,7 @@ def story_of(record: Record) -> Story:
     '2 x 2, solved and certified.'
     """
     kind = str(record.scalars.get("kind", record.name))
-    if "own_gap" in (record.solution or {}).get("stats", {}):
+    if {"own_gap", "never_present"} & (record.solution or {}).get("stats", {}).keys():  # of a log
         kind = "offline"
     elif "structure" in record.scalars:
         kind = "discover"
