@@ -195,7 +195,14 @@ def in_run_folder(
     """
 
     def done(folder: Path) -> tuple[Path, bool, Found]:
-        return folder, (folder / "record.json").exists(), work(folder)
+        known = (folder / "record.json").exists()
+        try:
+            return folder, known, work(folder)
+        except KeyboardInterrupt as stop:
+            if stop.args or not folder.exists():
+                raise
+            told = f"; progress is saved in {folder}; to resume, run the same command again"
+            raise KeyboardInterrupt(told) from None
 
     if given is not None:
         check_folder(given)

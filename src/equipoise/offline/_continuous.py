@@ -3,7 +3,8 @@
 By default, Gaussian processes of several interaction ranks are fitted, and held-out rows choose the
 rank. Agents then play best responses to each other in the fitted game, from several starts. Among
 the points where they come to rest, we choose the one with the smallest bound on the agents' gains.
-The bound is a quantile of the largest gain under the posterior distribution of rewards.
+The bound is a quantile of the largest gain under the posterior distribution of another process,
+which does not assume that rewards are smooth.
 
 If networks or polynomials are chosen, and for logs with local states, `offline.deep` fits critics
 and improves actors from several random starts, and best responses to the mean of the critics finish
@@ -34,14 +35,21 @@ from equipoise.offline._own_play import (
 )
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
-from equipoise.offline.deep._kernels import MOST_CONTEXTS, drift_of, gain_draws
-from equipoise.offline.deep._settle import settle, shown
+from equipoise.offline.deep._kernels import MOST_CONTEXTS, drift_of, evidence_of, gain_draws
+from equipoise.offline.deep._rows import shown
+from equipoise.offline.deep._settle import largest_gain, settle
+from equipoise.offline.deep._spec import FUNCTIONS
 from equipoise.runs import Run, interruptible
 
 #: Number of random starts from which networks are fitted and actors improved.
 STARTS = 5
 #: Actions have settled when no gain exceeds this fraction of the rewards' standard deviation.
 SETTLED = 0.05
+#: The log speaks for smooth rewards if this is the mean evidence for it over agents, relative to
+#: rewards that are differentiable once.
+_SMOOTH = 8.0
+#: Length of a part of [-1, 1] without actions of an agent that deserves a warning.
+_WIDE = 0.3
 #: Largest number of rows that Gaussian processes use.
 MOST_ROWS = 20_000
 #: Number of points, where best responses came to rest, whose gains are bounded.
@@ -106,9 +114,11 @@ def _by_kernels(
             folder = None if run is None else run.path / f"critics-{rank}"
             if not stop:
                 tried[rank] = deep.fit(log, deep.KernelCritic(rank), key=key, run=folder)
-    if stop:
+        chosen, misfit = (None, "") if stop else _chosen(tried, wanted)
+        cautious = None if chosen is None else _cautious(tried[chosen], log, key, run)
+    if stop or chosen is None or cautious is None:
         return own_play(log, status_as(Outcome.INTERRUPTED, "stopped while fitting critics"), facts)
-    chosen, misfit = _chosen(tried, wanted)
+    unsure, assumed = cautious
     critics = tried[chosen]
     explained = critics.explained[0]
     facts |= {
@@ -117,6 +127,7 @@ def _by_kernels(
         "explained": explained,
         "explained_by_rank": {str(rank): float(c.explained.mean()) for rank, c in tried.items()},
         "steps": 0,
+        "assumed": assumed,
     }
     pairs, together, _ = dependence_of(log)
     refusals = [told_dependence(log, pairs) if together else "", misfit]
@@ -130,14 +141,17 @@ def _by_kernels(
             f"first, most of all for {log.labels.player(int(evidence.argmax()))}; use rows of a "
             "period in which nothing changed, or add the period as a context"
         )
-    draws, better = gain_draws(critics, log, np.stack(points), key)
+    draws, better = gain_draws(unsure, log, np.stack(points), key)
     level = options["level"]
-    ends = np.quantile(draws.max(1), [(1 - level) / 2, (1 + level) / 2], axis=1)  # ends, points
+    bounded = log.contexts_count <= MOST_CONTEXTS
+    ends = np.full((2, len(points)), np.inf)  # ends, points
+    if bounded:
+        ends = np.quantile(draws.max(1), [(1 - level) / 2, (1 + level) / 2], axis=1)
     best = 1 + int(np.argmin(ends[1, 1:]))
     policy = ContinuousPolicy(points[best])
     game = critics.as_game(None)
     found, before = (in_model(certify(game, each)) for each in (policy, own))
-    gap = float(found.max_gain)
+    gap = largest_gain(critics, log, points[best])
     if gap > tolerance:
         refusals.append(_unsettled(gap, tolerance, log))
     elif ends[1, best] > ends[1, 0]:
@@ -148,11 +162,20 @@ def _by_kernels(
     refusal = sentences(*refusals)
     bound = float(ends[1, best])
     promise = (
-        f"nobody gains more than {bound:.3g} by deviating, with {(1 + level) / 2:.0%} confidence"
+        f"with {(1 + level) / 2:.0%} confidence, nobody gains more than {bound:.3g} by deviating "
+        f"to an action that the log shows. Assumptions: rewards are {assumed} in the actions; the "
+        "game does not change; no unrecorded variable drives both actions and rewards"
     )
+    if log.numeric_contexts:
+        promise += f". Not counted: deviations that depend on {' or '.join(log.numeric_contexts)}"
     if better.max() < _SURE and not misfit and not options["force"]:
-        message = "the critics predict held-out rewards no better than a constant"
+        message = (
+            "it is not certain that the critics predict held-out rewards better than a constant"
+        )
         status = status_as(Outcome.NOTHING_LEARNED, sentences(message, NOT_ADVICE))
+    elif not refusal and not bounded:
+        message = f"gains are not bounded for logs with more than {MOST_CONTEXTS} contexts"
+        status = status_as(Outcome.INEXACT, message)
     elif not refusal:
         status = status_as(Outcome.LEARNED, promise)
     elif options["force"]:
@@ -161,25 +184,47 @@ def _by_kernels(
     else:
         status = status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
     if status.name in (Outcome.NOTHING_LEARNED, Outcome.REFUSED):
-        policy, found, best, gap = own, before, 0, float(before.max_gain)
+        policy, found, best = own, before, 0
+        gap = largest_gain(critics, log, own.points)
     facts["warnings"] = [*facts["warnings"], *_unshown(log)]
     # Draws hardly ever have a gain of zero, which an equilibrium has.
     interval = [min(float(ends[0, best]), gap), float(ends[1, best])]
-    likely = np.quantile(draws[best], (1 + level) / 2, axis=1)
+    likely = np.full(log.agents, np.inf)
+    if bounded:
+        likely = np.quantile(draws[best], (1 + level) / 2, axis=1)
+    weights = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
+    expected = weights @ critics(policy.points, np.arange(log.contexts_count))
     text = f"{gap:.4g} in the fitted model, by search"
     if np.isfinite(interval[1]):
         text = f"[{interval[0]:.4g}, {interval[1]:.4g}] ({level:.0%}); {text}"
     stats = facts | {
-        "own_gap": float(before.max_gain),
-        "own_interval": [min(float(ends[0, 0]), float(before.max_gain)), float(ends[1, 0])],
+        "own_gap": largest_gain(critics, log, own.points),
+        "own_interval": [float(end) for end in ends[:, 0]],
         "interval": interval,
         "bound": interval[1],
         "gap": {"gap": gap, "interval": interval, "level": level, "text": text},
         "earned": np.asarray(log.rewards, np.float64).mean(0),
-        "expected": np.asarray(found.value, np.float64),
+        "expected": expected,
         "gains_at_most": np.minimum(likely, interval[1]),
     }
     return Solution(policy, np.asarray(found.value), found, status, stats=stats)
+
+
+def _cautious(
+    critics: deep.Critics, log: Log, key: jax.Array, run: Run | None
+) -> tuple[deep.Critics, str]:
+    """Fit critics that assume less than smooth rewards, and what they assume.
+
+    They assume differentiable rewards if the log speaks for smoothness, and else continuous ones.
+    """
+    evidence, found, functions = evidence_of(critics, log).mean(), critics, FUNCTIONS[0]
+    for functions in FUNCTIONS[1:]:
+        folder = None if run is None else run.path / f"critics-{functions}"
+        spec: Any = replace(critics.spec, functions=functions)
+        found = deep.fit(log, spec, key=key, run=folder)
+        if evidence - evidence_of(found, log).mean() > _SMOOTH:
+            break
+    return found, functions
 
 
 def _ranks(agents: int, wanted: int | str | None) -> list[int | str]:
@@ -215,18 +260,19 @@ def _chosen(
 
 
 def _unshown(log: Log) -> list[str]:
-    """Warn about what the bound does not cover."""
-    low, high = shown(log)
-    found = []
-    if (high - low).min() < 1.9:
-        i = int(np.argmin(high - low))
-        found.append(
-            f"gains are unknown for actions that the log does not show: {log.labels.player(i)} "
-            f"plays only actions from {low[i]:.3g} to {high[i]:.3g}"
-        )
-    if log.contexts_count > MOST_CONTEXTS:
-        found.append(f"gains are not bounded for logs with more than {MOST_CONTEXTS} contexts")
-    return found
+    """Warn about actions that the bound does not cover, in the unit of the data."""
+    ends = np.concatenate([np.full((1, log.agents), -1.0), np.sort(log.actions, 0)])
+    ends = np.concatenate([ends, np.ones((1, log.agents))])
+    row, agent = np.unravel_index(np.argmax(np.diff(ends, axis=0)), (len(ends) - 1, log.agents))
+    hole = ends[row : row + 2, agent]
+    if hole[1] - hole[0] < _WIDE:
+        return []
+    low, high = log.action_range or (-1.0, 1.0)
+    first, last = low + (high - low) * (hole + 1.0) / 2.0
+    return [
+        "gains are unknown for actions that the log does not show: "
+        f"{log.labels.player(int(agent))} plays none between {first:.4g} and {last:.4g}"
+    ]
 
 
 def _by_actors(

@@ -101,6 +101,7 @@ def read_frame(
         if cut is None:
             numeric.append(column)
         else:
+            numeric.append(f"{column} within a range")
             table[column] = _in_bins("context_bins", cut, table[column])
     coded, names, features, told_contexts = _contexts(table, contexts, grid)
     about += [*told_contexts, *_told_words(table, [*grid.used, *contexts], missing)]

@@ -120,7 +120,7 @@ def learn(
     enough; the status message then says so. The certificate holds in the *fitted model* and proves
     nothing about the logged game; `interval` and `bound` are statements about this policy in the
     logged game, obtained by cross-fitting (discrete actions) or from the posterior distribution of
-    smooth rewards (continuous actions). `status.name` is
+    rewards that are continuous in the actions (continuous actions). `status.name` is
 
     - "learned";
     - "nothing learned": no model predicts rewards better than a constant;
@@ -155,7 +155,8 @@ def learn(
     - For continuous actions: `critic`, `parameters`, `explained` (fraction of held-out variance
       that the critics explain, per agent), `steps` (number of actor steps), and `action_range` if
       the log has one. With the critic "kernel" also `interval`, `bound`, `own_interval`, `earned`,
-      `expected`, `gains_at_most` and `explained_by_rank` (mean of `explained` for each rank tried).
+      `expected`, `gains_at_most`, `explained_by_rank` (mean of `explained` for each rank tried)
+      and `assumed` (what the bound assumes of rewards: "differentiable" or "continuous").
 
     **Example**
 
@@ -214,6 +215,7 @@ def _check(log: Log, options: dict[str, Any]) -> None:
             if options[name] != value:
                 raise InputError(name, f"{value} for continuous actions", options[name])
         options["critic"] = critic_of(options["critic"], log)
+        checks.check_range("level", options["level"], 0.0, 1.0, low_open=True, high_open=True)
         if options["critic"] is None and options["iterations"] is not None:
             raise InputError("iterations", "none without actors", options["iterations"])
         return

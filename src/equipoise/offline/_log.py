@@ -38,7 +38,8 @@ class Log:
     actions are numbers from -1 to 1. `labels` names agents, actions, states and contexts as in a
     game: a `games.Labels` or a mapping with `players`, `actions`, `states` and `contexts`. Files
     keep the labels. `numeric_contexts` names contexts whose linear effect was removed from the
-    rewards; bounds do not cover deviations that depend on these contexts, and say so.
+    rewards, or that were cut into ranges; bounds do not cover deviations that depend on these
+    contexts, or on their values within a range, and say so.
 
     All arguments are checked; invalid data raise a `ValueError` that names the row. Whole numbers
     are stored in the smallest integer type that holds them, and float32 rewards stay float32.
@@ -81,7 +82,8 @@ class Log:
     action_range: tuple[float, float] | None
     #: Names of agents ("players"), actions, states and contexts; empty if none were given.
     labels: Labels
-    #: Names of numeric contexts whose linear effect was removed from the rewards.
+    #: What deviations may depend on that the bound does not count: numeric contexts whose linear
+    #: effect was removed from the rewards, and the values of others within a range.
     numeric_contexts: tuple[str, ...]
     #: Name of the log.
     name: str

@@ -14,6 +14,7 @@ from equipoise.core.precision import double_precision
 from equipoise.offline.deep import Critics, KernelCritic, _kernels, fit
 
 ROWS, AGENTS = 160, 3
+SMOOTH = _kernels.Kind(False, "smooth")
 
 
 def rows_of(rng, count, agents=AGENTS, contexts=2):
@@ -55,7 +56,7 @@ def test_similarities_are_sums_over_sets_of_agents(orders, joint):
     (x, c), (z, d) = rows_of(rng, 6, 5), rows_of(rng, 4, 5)
     with double_precision():
         given = jax.tree.map(jnp.asarray, (shape, (x, c), (z, d)))
-        found = _kernels.similarity(*given, joint)
+        found = _kernels.similarity(*given, _kernels.Kind(joint, "smooth"))
     np.testing.assert_allclose(found, by_hand(shape, x, c, z, d, joint), rtol=1e-10)
 
 
@@ -76,7 +77,7 @@ def test_posteriors_are_those_of_regression(centres, monkeypatch):
         solved = np.linalg.solve(among[np.ix_(kept, kept)] + noise * np.eye(len(kept)), weights)
         return among[:, kept] @ solved
 
-    posterior = _kernels.Posterior(shape, False, rows, rewards)
+    posterior = _kernels.Posterior(shape, SMOOTH, rows, rewards)
     every = np.arange(count)
     for row in (0, 7, 59):
         kept = np.delete(every, row)
@@ -134,7 +135,8 @@ def test_advice_has_a_bound_that_holds(advice, pair_log):
     gap = eq.certify(pair_game(), advice.policy).max_gain
     low, high = advice.interval
     assert gap < 0.1
-    assert gap <= high == advice.bound < advice.stats["own_interval"][0]
+    assert gap <= high == advice.bound < advice.stats["own_interval"][1]
+    assert advice.stats["assumed"] in advice.status.message
     assert 0 <= low <= high
     assert list(advice.stats["explained_by_rank"]) == ["2", "3"]
     assert (advice.stats["gains_at_most"] <= high).all()
@@ -142,6 +144,40 @@ def test_advice_has_a_bound_that_holds(advice, pair_log):
     true = np.asarray(eq.certify(pair_game(), advice.policy).value)
     np.testing.assert_allclose(expected, true, atol=0.2)
     np.testing.assert_allclose(advice.stats["earned"], pair_log.rewards.mean(0))
+
+
+def test_kinks_are_inside_the_bound():
+    """Noise hides the misfit of smooth functions at a kink."""
+    rng = np.random.default_rng(100)
+    actions = rng.uniform(-1, 1, (300, 2))
+
+    def reward(a):
+        return -jnp.abs(a - 0.2 - 0.3 * a[::-1])
+
+    rewards = np.array(jax.vmap(reward)(actions)) + 0.1 * rng.normal(size=(300, 2))
+    found = eq.offline.learn(eq.offline.Log(None, actions, rewards, continuous=True))
+    assert found.status.name is Outcome.LEARNED
+    assert found.stats["assumed"] == "continuous"
+    game = eq.ContinuousGame.from_function(reward, 2)
+    assert eq.certify(game, found.policy).max_gain < found.bound < 0.5
+
+
+def test_many_contexts_have_advice_without_a_bound(monkeypatch):
+    for module in ("_continuous", "deep._kernels"):
+        monkeypatch.setattr(f"equipoise.offline.{module}.MOST_CONTEXTS", 2)
+    rng = np.random.default_rng(11)
+    actions, where = rng.uniform(-1, 1, (90, 1)), np.arange(90) % 3
+    rewards = -((actions - 0.2) ** 2) + 0.05 * rng.normal(size=(90, 1))
+    found = eq.offline.learn(eq.offline.Log(where, actions, rewards, continuous=True))
+    assert found.status.name is Outcome.INEXACT
+    assert found.bound == np.inf
+    assert "not bounded" in found.status.message
+
+
+def test_levels_are_checked(pair_log):
+    for level in (-1.0, 0.0, 1.0, 5.0):
+        with pytest.raises(InputError, match="level"):
+            eq.offline.learn(pair_log, level=level)
 
 
 def test_contexts_have_their_own_advice():
@@ -163,7 +199,7 @@ def test_a_wrong_rank_is_refused_and_a_larger_one_found():
     assert found.status.name is Outcome.REFUSED
     assert "rank 2 leaves" in found.status.message
     assert "use rank 3" in found.status.message
-    assert eq.offline.learn(log).stats["critic"] == "KernelCritic(rank=3)"
+    assert eq.offline.learn(log).stats["critic"].startswith("KernelCritic(rank=3")
 
 
 def changed(log, actions=None, rewards=None):
@@ -208,6 +244,10 @@ def test_actions_that_the_log_does_not_show_are_unknown(pair_log):
     narrow = changed(pair_log, actions=0.5 * pair_log.actions)
     warnings = eq.offline.learn(narrow).stats["warnings"]
     assert any("unknown for actions that the log does not show" in text for text in warnings)
+    hollow = changed(pair_log, actions=np.sign(pair_log.actions) * (0.5 + pair_log.actions**2 / 2))
+    found = eq.offline.learn(hollow, force=True)
+    assert "plays none between -0.5" in found.stats["warnings"][-1]
+    assert (np.abs(found.policy.points) >= 0.4).all()
 
 
 def test_critics_are_restored_from_files_and_after_a_stop(pair_log, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import numpy as np
 from equipoise.core import InputError, checks, weights
 from equipoise.core.precision import single_precision
 from equipoise.games import ContinuousGame
-from equipoise.offline.deep._kernels import Kernels, Shape
+from equipoise.offline.deep._kernels import Kernels, Kind, Shape
 from equipoise.offline.deep._networks import Polynomials, RewardModel, TermNetworks, all_factors
 from equipoise.offline.deep._rows import Rows, Sizes, over_agents, side_by_side
 from equipoise.offline.deep._spec import Critic, KernelCritic, LinearCritic
@@ -195,7 +195,7 @@ class Critics:
                 shape = Shape(*(given[f"shape.{f.name}"] for f in fields(Shape)))
                 names = ("order", "centres", "where", "coefficients")
                 parts: Any = {name: given[name] for name in names}
-                models = Kernels(shape, **parts, joint=spec.rank == "joint")
+                models = Kernels(shape, **parts, kind=Kind.of(spec))
             else:
                 names = ("own", "others", "factors", "coefficients")
                 own, others, factors, coefficients = (given[name] for name in names)

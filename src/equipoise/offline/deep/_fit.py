@@ -299,7 +299,7 @@ def _fit_kernels(
 ) -> tuple[Critics, bool]:
     """Fit Gaussian processes; held-out errors are those of rows predicted from all others."""
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
-    models, errors, complete = fit_kernels(logs, critic.rank, sizes, words, run)
+    models, errors, complete = fit_kernels(logs, critic, sizes, words, run)
     rewards = np.stack([np.asarray(log.rewards, np.float64) for log in logs])
     scale, none = np.maximum(rewards.std(1), 1e-12), np.zeros(errors.shape, np.int32)
     part = _part(errors, np.where(rewards.std(1) > 0, 1.0, 0.0))

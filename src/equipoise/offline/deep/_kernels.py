@@ -12,7 +12,8 @@ own action cancel there.
 """
 
 from collections.abc import Callable
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,7 +27,8 @@ from equipoise.core import InputError
 from equipoise.core.precision import double_precision, single_precision
 from equipoise.offline._log import Log
 from equipoise.offline.deep._networks import RewardModel
-from equipoise.offline.deep._rows import Rows, Sizes, shown
+from equipoise.offline.deep._rows import Rows, Sizes, tried_actions
+from equipoise.offline.deep._spec import KernelCritic
 from equipoise.runs import Run, resumable
 
 #: Largest number of rows that determine the hyperparameters, and of centres.
@@ -41,6 +43,20 @@ _JITTER = 1e-8
 _KEPT = (1.0, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 #: Number of draws from the posterior, and largest number of contexts for which there are any.
 DRAWS, MOST_CONTEXTS = 2000, 100
+
+
+class Kind(NamedTuple):
+    """The form of similarities."""
+
+    #: Whether terms of all agents are included; otherwise the rank is the length of `with_own`.
+    joint: bool
+    #: How smooth functions are: one of `FUNCTIONS`.
+    functions: str
+
+    @classmethod
+    def of(cls, critic: KernelCritic) -> "Kind":
+        """Form of a critic's similarities."""
+        return cls(critic.rank == "joint", critic.functions)
 
 
 class Shape(eqx.Module):
@@ -74,26 +90,34 @@ class Kernels(RewardModel):
     centres: Float[Array, "*axes centres agents"]
     where: Int[Array, "*axes centres"]
     coefficients: Float[Array, "*axes centres"]
-    #: Whether terms of all agents are included; otherwise the rank is the length of `with_own`.
-    joint: bool = eqx.field(static=True)
+    kind: "Kind" = eqx.field(static=True)
 
     def __call__(self, rows: Rows) -> Float[Array, "B"]:
         """Weighted sum for each row."""
         given = (rows.actions[:, self.order], rows.contexts)
         centres = (self.centres[:, self.order], self.where)
-        return similarity(self.shape, given, centres, self.joint) @ self.coefficients
+        return similarity(self.shape, given, centres, self.kind) @ self.coefficients
 
 
-def similarity(shape: Shape, rows: Any, others: Any, joint: bool) -> Float[Array, "B C"]:
+def similarity(shape: Shape, rows: Any, others: Any, kind: Kind) -> Float[Array, "B C"]:
     """Similarities of rows to other rows; both are (actions with the own agent first, contexts)."""
-    (x, here), (z, there) = rows, others
-    own = _near(x[:, 0], z[:, 0], shape.own_length)
+    (x, here), (z, there), joint = rows, others, kind.joint
+
+    def near(a: Any, b: Any, length: Any) -> Any:
+        apart = jnp.abs(a[:, None] - b[None]) * jnp.exp(-length)
+        if kind.functions == "smooth":
+            return jnp.exp(-0.5 * apart**2)
+        if kind.functions == "continuous":
+            return jnp.exp(-apart)
+        return (1.0 + sqrt(3.0) * apart) * jnp.exp(-sqrt(3.0) * apart)
+
+    own = near(x[:, 0], z[:, 0], shape.own_length)
     rank = shape.with_own.shape[0]
     sums = (jnp.ones_like(own),) + (jnp.zeros_like(own),) * (0 if joint else rank - 1)
 
     def add(sums: Any, agent: Any) -> tuple[Any, None]:
         column, beside, relevance = agent
-        each = jnp.exp(relevance) * _near(column, beside, shape.other_length)
+        each = jnp.exp(relevance) * near(column, beside, shape.other_length)
         if joint:
             return (sums[0] * (1.0 + each),), None
         return (sums[0], *(sums[d] + each * sums[d - 1] for d in range(1, rank))), None
@@ -107,21 +131,17 @@ def similarity(shape: Shape, rows: Any, others: Any, joint: bool) -> Float[Array
     return found * jnp.where(here[:, None] == there[None], 1.0, apart)
 
 
-def _near(a: Any, b: Any, length: Any) -> Any:
-    return jnp.exp(-0.5 * ((a[:, None] - b[None]) * jnp.exp(-length)) ** 2)
-
-
 _similarity = eqx.filter_jit(similarity)
 
 
 @eqx.filter_jit
-def _slopes(shape: Shape, rows: Any, joint: bool, weights: Array) -> Shape:
+def _slopes(shape: Shape, rows: Any, kind: Kind, weights: Array) -> Shape:
     """Gradient of the sum of `weights` times the similarities of rows to each other."""
-    return jax.vjp(lambda s: similarity(s, rows, rows, joint), shape)[1](weights)[0]
+    return jax.vjp(lambda s: similarity(s, rows, rows, kind), shape)[1](weights)[0]
 
 
 def fit_kernels(
-    logs: list[Log], rank: int | str, sizes: Sizes, words: list[int], run: Run | None
+    logs: list[Log], critic: KernelCritic, sizes: Sizes, words: list[int], run: Run | None
 ) -> tuple[Kernels, np.ndarray, bool]:
     """Return models with axes (trials, agents), their held-out errors, and whether all were fitted.
 
@@ -131,7 +151,8 @@ def fit_kernels(
     if sizes.states > 1 or sizes.horizon > 1:
         found = f"{sizes.states} states and {sizes.horizon} steps"
         raise InputError("critic", "a network for a log with local states or steps", found)
-    orders = 1 if rank == "joint" else min(int(rank), sizes.agents)
+    kind = Kind.of(critic)
+    orders = 1 if kind.joint else min(int(critic.rank), sizes.agents)
     first, unravel = _prior(orders, sizes.agents - 1)
     every = [(trial, agent) for trial in range(len(logs)) for agent in range(sizes.agents)]
 
@@ -142,7 +163,7 @@ def fit_kernels(
             chosen = np.random.default_rng([*words, trial]).permutation(len(rewards))
             chosen = np.sort(chosen[:EVIDENCE_ROWS])
             given = (rows[0][chosen], rows[1][chosen], rewards[chosen])
-            points[trial, agent] = _most_evident(first, unravel, *given, rank == "joint")
+            points[trial, agent] = _most_evident(first, unravel, *given, kind)
         return points, {}
 
     start = np.tile(first[0], (len(logs), sizes.agents, 1))
@@ -150,7 +171,7 @@ def fit_kernels(
     models, errors = [], []
     for trial, agent in every:
         shape = unravel(reached.state[trial, agent])
-        found = Posterior(shape, rank == "joint", *standardised(logs[trial], agent))
+        found = Posterior(shape, kind, *standardised(logs[trial], agent))
         order = own_first(agent, sizes.agents)
         actions, contexts = found.centres
         parts = (shape, order, actions[:, np.argsort(order)], contexts, found.coefficients)
@@ -161,7 +182,7 @@ def fit_kernels(
         stacked: Any = jax.tree.map(
             lambda *x: jnp.asarray(np.stack(x).reshape(*axes, *np.shape(x[0]))), *models
         )
-        found = Kernels(*stacked, joint=rank == "joint")
+        found = Kernels(*stacked, kind=kind)
     return found, np.array(errors).reshape(axes), not reached.stopped
 
 
@@ -219,7 +240,7 @@ def _most_evident(
     actions: np.ndarray,
     contexts: np.ndarray,
     rewards: np.ndarray,
-    joint: bool,
+    kind: Kind,
 ) -> np.ndarray:
     """Return the hyperparameters with the largest posterior density."""
     mean, spread = prior
@@ -232,7 +253,7 @@ def _most_evident(
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         shape = jax.tree.map(jnp.float32, unravel(point))
-        matrix = np.array(_similarity(shape, rows, rows, joint), np.float64)
+        matrix = np.array(_similarity(shape, rows, rows, kind), np.float64)
         matrix.flat[:: count + 1] += np.exp(point[-1]) + 1e-6 * matrix[0, 0]
         try:
             lower = cholesky(matrix, lower=True)
@@ -241,7 +262,7 @@ def _most_evident(
         solved = cho_solve((lower, True), rewards)
         half = np.tril(invert(lower, lower=1)[0])
         weights = (half + np.tril(half, -1).T - np.outer(solved, solved)) / 2.0
-        slope = _flat(_slopes(shape, rows, joint, jnp.asarray(weights, jnp.float32)))
+        slope = _flat(_slopes(shape, rows, kind, jnp.asarray(weights, jnp.float32)))
         slope[-1] = np.exp(point[-1]) * np.trace(weights)
         away = (point - mean) / spread
         value = rewards @ solved / 2.0 + np.log(np.diag(lower)).sum() + away @ away / 2.0
@@ -253,11 +274,11 @@ def _most_evident(
         return minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
-def _similar(shape: Shape, joint: bool, rows: Any, others: Any) -> np.ndarray:
+def _similar(shape: Shape, kind: Kind, rows: Any, others: Any) -> np.ndarray:
     """Similarities in double precision."""
     with double_precision():
         given, one, other = jax.tree.map(jnp.asarray, (shape, rows, others))
-        return np.array(_similarity(given, one, other, joint), np.float64)
+        return np.array(_similarity(given, one, other, kind), np.float64)
 
 
 class Posterior:
@@ -267,12 +288,12 @@ class Posterior:
     """
 
     def __init__(
-        self, shape: Shape, joint: bool, rows: tuple[np.ndarray, np.ndarray], rewards: np.ndarray
+        self, shape: Shape, kind: Kind, rows: tuple[np.ndarray, np.ndarray], rewards: np.ndarray
     ) -> None:
-        self.shape, self.joint, self.noise = shape, joint, float(np.exp(shape.noise))
+        self.shape, self.kind, self.noise = shape, kind, float(np.exp(shape.noise))
         chosen = np.linspace(0, len(rewards) - 1, min(len(rewards), CENTRES)).round().astype(int)
         self.centres = (rows[0][chosen], rows[1][chosen])
-        among = _similar(self.shape, self.joint, self.centres, self.centres)
+        among = _similar(self.shape, self.kind, self.centres, self.centres)
         among.flat[:: len(chosen) + 1] += _JITTER * among[0, 0]
         self.lower = cholesky(among, lower=True)
         gram, right = self.noise * np.eye(len(chosen)), np.zeros(len(chosen))
@@ -298,7 +319,7 @@ class Posterior:
     def features(self, rows: Any) -> np.ndarray:
         """(centres, rows): features whose inner products approximate the similarities of rows."""
         return solve_triangular(
-            self.lower, _similar(self.shape, self.joint, rows, self.centres).T, lower=True
+            self.lower, _similar(self.shape, self.kind, rows, self.centres).T, lower=True
         )
 
     def gains(self, deviations: Any, kept: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -311,7 +332,7 @@ class Posterior:
 
         features = change(self.features(both).T).T
         seen = solve_triangular(self.factor, features, lower=True)
-        prior = change(change(_similar(self.shape, self.joint, both, both)).T)
+        prior = change(change(_similar(self.shape, self.kind, both, both)).T)
         return self.weights @ features, prior - features.T @ features + self.noise * seen.T @ seen
 
 
@@ -321,8 +342,8 @@ def gain_draws(
     """Draws of every agent's largest gain from the posterior distribution of rewards.
 
     `points` are (points, contexts, agents). The draws are (points, agents, draws), in the unit of
-    rewards, for deviations within the range that the log shows. They are infinite if there are more
-    than `MOST_CONTEXTS` contexts.
+    rewards and weighted by the frequency of contexts, for deviations that the log shows. They are
+    infinite if there are more than `MOST_CONTEXTS` contexts.
 
     Also returns (agents,) by how many standard errors held-out rows are predicted better than by a
     constant.
@@ -331,7 +352,7 @@ def gain_draws(
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     found = np.full((len(points), log.agents, DRAWS), np.inf)
     better = np.zeros(log.agents)
-    low, high = shown(log)
+    weights = np.bincount(log.contexts, minlength=contexts) / log.samples
     grid = max(9, min(65, 256 // contexts))
     for agent in range(log.agents):
         rows, rewards = standardised(log, agent)
@@ -347,14 +368,14 @@ def gain_draws(
         for k, point in enumerate(points):
             kept = point[where][:, order]
             tried = kept.copy()
-            tried[:, 0] = np.tile(np.linspace(low[agent], high[agent], grid), contexts)
+            tried[:, 0] = np.tile(tried_actions(log, agent, grid), contexts)
             mean, covariance = posterior.gains((tried, where), (kept, where))
             values, vectors = np.linalg.eigh(covariance)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             normal = np.random.default_rng([*words, agent]).standard_normal((DRAWS, len(mean)))
             drawn = mean + doubt * normal @ root.T
             largest = np.maximum(drawn.reshape(DRAWS, contexts, grid).max(2), 0.0)
-            found[k, agent] = largest.mean(1) * critics.scale[0, agent]
+            found[k, agent] = largest @ weights * critics.scale[0, agent]
     return found, better
 
 
@@ -362,31 +383,55 @@ def drift_of(critics: Any, log: Log) -> tuple[np.ndarray, np.ndarray]:
     """(agents,) each: correlation of the effect of actions in the two halves of the rows; evidence.
 
     The correlation is the one with the largest evidence, and the evidence is the logarithm of its
-    likelihood relative to that of a correlation of one, which means no drift. Terms without the own
-    action are ignored: they do not change what deviations gain.
+    likelihood relative to that of a correlation of one, which means no drift. A linear trend of
+    rewards and terms without the own action are ignored: they do not change what deviations gain.
     """
     found, evidence = np.ones(log.agents), np.zeros(log.agents)
-    chosen = np.linspace(0, log.samples - 1, min(log.samples, EVIDENCE_ROWS)).round().astype(int)
+    chosen = _some_rows(log)
     late = chosen >= log.samples // 2
-    across = late[:, None] != late[None]
+    across, time = late[:, None] != late[None], np.linspace(-1.0, 1.0, len(chosen))
     for agent in range(log.agents):
-        (actions, contexts), rewards = standardised(log, agent)
-        rows, rewards = (actions[chosen], contexts[chosen]), rewards[chosen]
-        shape, joint = _of_agent(critics, agent)
+        rows, rewards = _selected(log, agent, chosen)
+        rewards = rewards - time * (time @ rewards) / (time @ time)
+        shape, kind = _of_agent(critics, agent)
         alone = eqx.tree_at(lambda s: s.without, shape, np.full_like(shape.without, -np.inf))
-        whole, own = (_similar(each, joint, rows, rows) for each in (shape, alone))
-        whole.flat[:: len(chosen) + 1] += np.exp(shape.noise) + 1e-6 * whole[0, 0]
-        likely = []
-        for kept in _KEPT:
-            lower = cholesky(whole - (1.0 - kept) * across * own, lower=True)
-            solved = solve_triangular(lower, rewards, lower=True)
-            likely.append(-solved @ solved / 2.0 - np.log(np.diag(lower)).sum())
+        whole, own = (_similar(each, kind, rows, rows) for each in (shape, alone))
+        likely = [
+            _likelihood(whole - (1.0 - kept) * across * own, shape, rewards) for kept in _KEPT
+        ]
         found[agent] = _KEPT[int(np.argmax(likely))]
         evidence[agent] = max(likely) - likely[0]
     return found, evidence
 
 
-def _of_agent(critics: Any, agent: int) -> tuple[Shape, bool]:
-    """Hyperparameters of an agent's critic, and whether it is joint."""
+def evidence_of(critics: Any, log: Log) -> np.ndarray:
+    """(agents,): logarithm of the likelihood of some rows of the log, given the hyperparameters."""
+    chosen, found = _some_rows(log), np.zeros(log.agents)
+    for agent in range(log.agents):
+        rows, rewards = _selected(log, agent, chosen)
+        shape, kind = _of_agent(critics, agent)
+        found[agent] = _likelihood(_similar(shape, kind, rows, rows), shape, rewards)
+    return found
+
+
+def _some_rows(log: Log) -> np.ndarray:
+    return np.linspace(0, log.samples - 1, min(log.samples, EVIDENCE_ROWS)).round().astype(int)
+
+
+def _selected(log: Log, agent: int, chosen: np.ndarray) -> tuple[Any, np.ndarray]:
+    (actions, contexts), rewards = standardised(log, agent)
+    return (actions[chosen], contexts[chosen]), rewards[chosen]
+
+
+def _likelihood(similar: np.ndarray, shape: Shape, rewards: np.ndarray) -> float:
+    """Logarithm of the density of rewards, up to a constant."""
+    covariance = similar + (np.exp(shape.noise) + 1e-6 * similar[0, 0]) * np.eye(len(rewards))
+    lower = cholesky(covariance, lower=True)
+    solved = solve_triangular(lower, rewards, lower=True)
+    return float(-solved @ solved / 2.0 - np.log(np.diag(lower)).sum())
+
+
+def _of_agent(critics: Any, agent: int) -> tuple[Shape, Kind]:
+    """Hyperparameters of an agent's critic, and the form of its similarities."""
     found = jax.tree.map(lambda x: np.asarray(x[0, agent]), critics.models.shape)
-    return found, critics.models.joint
+    return found, critics.models.kind

@@ -14,6 +14,8 @@ from equipoise.offline._log import Log
 
 #: Margin by which agents may exceed the range of the log's actions, as a fraction of this range.
 _BEYOND = 0.05
+#: Actions farther than this from all actions of an agent are not shown by the log.
+HOLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -176,3 +178,21 @@ def shown(log: Log) -> tuple[np.ndarray, np.ndarray]:
     low, high = (np.asarray(f(log.actions, 0), np.float64) for f in (np.min, np.max))
     more = _BEYOND * (high - low)
     return np.maximum(low - more, -1.0), np.minimum(high + more, 1.0)
+
+
+def tried_actions(log: Log, agent: int, count: int) -> np.ndarray:
+    """(count,): actions that an agent may try, evenly spaced over what the log shows.
+
+    Actions in a hole, which the agent hardly ever came near, are replaced by the nearest action in
+    the log.
+
+    >>> log = Log(None, [[-1.0], [-0.95], [1.0]], np.zeros((3, 1)), continuous=True)
+    >>> tried_actions(log, 0, 5).tolist()
+    [-1.0, -0.95, -0.95, 1.0, 1.0]
+    """
+    low, high = shown(log)
+    grid, played = np.linspace(low[agent], high[agent], count), np.sort(log.actions[:, agent])
+    after = np.clip(np.searchsorted(played, grid), 1, max(1, len(played) - 1))
+    left, right = played[after - 1], played[min(1, len(played) - 1) * after]
+    nearest = np.where(np.abs(grid - left) <= np.abs(grid - right), left, right)
+    return np.where(np.abs(grid - nearest) <= HOLE, grid, nearest).astype(np.float64)

@@ -17,10 +17,10 @@ import numpy as np
 from equipoise.core.precision import single_precision
 from equipoise.offline._log import Log
 from equipoise.offline.deep._critics import Critics, predict
-from equipoise.offline.deep._rows import Rows, shown
+from equipoise.offline.deep._rows import Rows, shown, tried_actions
 
 #: Number of actions that an agent tries, and number of rounds of best responses.
-_GRID, _ROUNDS = 129, 30
+GRID, _ROUNDS = 129, 30
 #: Number of rows of the log used as starting points, and the factor that shrinks them to the mean.
 _ROWS, _INWARDS = 12, 0.7
 
@@ -33,6 +33,7 @@ def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> 
     that they visited. The best points come first, and equal points are listed once.
     """
     low, high = shown(log)
+    grids = [tried_actions(log, i, GRID) for i in range(log.agents)]
     mean = np.asarray(log.actions, np.float64).mean(0)
     rows = np.linspace(0, log.samples - 1, _ROWS).round().astype(int)
     more = (mean + _INWARDS * (log.actions[rows] - mean))[:, None].repeat(starts.shape[1], 1)
@@ -41,7 +42,7 @@ def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> 
     for _ in range(_ROUNDS):
         before, gains = np.array(points), np.zeros(points.shape[:2])
         for i in range(log.agents):
-            tried, worth = _tried(critics, i, points, low[i], high[i])
+            tried, worth = _tried(critics, i, points, grids[i])
             worth = worth.mean(0)
             ahead = worth.max(-1) - worth[..., -1]
             reply = np.where(ahead > tolerance / 2, worth.argmax(-1), -1)
@@ -53,21 +54,34 @@ def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> 
             break
     alone = np.zeros((critics.trials, *best.shape[:2]))
     for i in range(log.agents):
-        worth = _tried(critics, i, best, low[i], high[i])[1]
+        worth = _tried(critics, i, best, grids[i])[1]
         alone = np.maximum(alone, worth.max(-1) - worth[..., -1])
     doubt, far = alone.max(2).mean(0), np.abs(best - mean).mean((1, 2))
     places = np.argsort(np.argsort(doubt)) + np.argsort(np.argsort(far))
     ordered = best[np.lexsort([places, np.maximum(rest, tolerance)])]
-    near = np.abs(ordered[:, None] - ordered).max((2, 3)) < 2.0 / _GRID
+    near = np.abs(ordered[:, None] - ordered).max((2, 3)) < 2.0 / GRID
     return ordered[~np.tril(near, -1).any(1)]
 
 
+def largest_gain(critics: Critics, log: Log, points: np.ndarray) -> float:
+    """Largest gain of an agent at (contexts, agents) points, by an action that the log shows.
+
+    Rewards are the mean of the critics, and contexts have their frequencies in the log.
+    """
+    weights = np.bincount(log.contexts, minlength=log.contexts_count) / log.samples
+    gains = []
+    for i in range(log.agents):
+        worth = _tried(critics, i, points[None], tried_actions(log, i, GRID))[1].mean(0)[0]
+        gains.append(float((worth.max(-1) - worth[:, -1]) @ weights))
+    return max(gains)
+
+
 def _tried(
-    critics: Critics, agent: int, points: np.ndarray, low: float, high: float
+    critics: Critics, agent: int, points: np.ndarray, grid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(starts, contexts, tried): actions of an agent, the current one last; and their values."""
-    joint = np.repeat(points[:, :, None], _GRID + 1, 2)
-    joint[:, :, :-1, agent] = np.linspace(low, high, _GRID)
+    joint = np.repeat(points[:, :, None], GRID + 1, 2)
+    joint[:, :, :-1, agent] = grid
     return joint[..., agent], values(critics, agent, joint)
 
 

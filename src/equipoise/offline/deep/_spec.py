@@ -144,6 +144,10 @@ class LinearCritic:
         _check_not_negative(self, "ridge")
 
 
+#: What a `KernelCritic` can assume of rewards, the strongest assumption first.
+FUNCTIONS = ("smooth", "differentiable", "continuous")
+
+
 @dataclass(frozen=True)
 class KernelCritic:
     """A critic that is a Gaussian process: a sum of smooth functions of up to `rank` actions.
@@ -155,7 +159,10 @@ class KernelCritic:
     and it also says how certain each prediction is: `learn` derives bounds from that. It needs logs
     without local states.
 
-    `rank` is a whole number or "joint" for functions of all agents' actions.
+    `rank` is a whole number or "joint" for functions of all agents' actions. `functions` says what
+    is assumed of them: "smooth", "differentiable" (once) or "continuous", which may have kinks
+    everywhere. Weaker assumptions make worse predictions, and do not overstate how certain they
+    are if rewards have kinks.
 
     **Example**
 
@@ -169,9 +176,11 @@ class KernelCritic:
     """
 
     rank: int | str = 2
+    functions: str = "smooth"
 
     def __post_init__(self) -> None:
         check_rank(self.rank)
+        _check_choice("functions", self.functions, FUNCTIONS)
 
 
 @dataclass(frozen=True)
