@@ -106,7 +106,7 @@ def test_damaged_weights_are_told(tmp_path):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ValueError, match="iid3"):
         incontext.load("nobody")
-    with pytest.raises(ValueError, match=r"name: expected a folder or one of .*, found None"):
+    with pytest.raises(ValueError, match=r"name: expected a folder or one of .*; found NoneType"):
         find(None)
 
 

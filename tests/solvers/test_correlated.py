@@ -177,7 +177,7 @@ def test_time_and_progress(monkeypatch):
 def test_wrong_input():
     with pytest.raises(ValueError, match="concept: expected one of"):
         correlated(DILEMMA, "nash")
-    with pytest.raises(ValueError, match="objective: expected one of"):
+    with pytest.raises(ValueError, match="objective: expected welfare"):
         correlated(DILEMMA, "ce", "happiness")
     with pytest.raises(ValueError, match="objective: expected one weight for each of 2 players"):
         correlated(DILEMMA, "ce", [1.0, 2.0, 3.0])

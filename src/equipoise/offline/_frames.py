@@ -292,7 +292,7 @@ def _actions(grid: _Grid, bins: Any, continuous: bool) -> tuple[dict[str, Any], 
         if bins is not None or continuous:
             found, hint = (
                 repr(_first(values)),
-                "name words that stand for missing entries (missing)",
+                "name words that stand for missing entries (missing=, or --missing)",
             )
             raise InputError("action", "numbers, for bins or continuous actions", found, hint)
         return _counted(*_coded(values, present), present)

@@ -213,7 +213,8 @@ def _check(log: Log, options: dict[str, Any]) -> None:
         usual = {"rank": "auto", "neighbours": "auto", "step": None, "strength": None}
         for name, value in usual.items():
             if options[name] != value:
-                raise InputError(name, f"{value} for continuous actions", options[name])
+                expected = f"{value or 'no value'} for continuous actions"
+                raise InputError(name, expected, options[name])
         options["critic"] = critic_of(options["critic"], log)
         checks.check_range("level", options["level"], 0.0, 1.0, low_open=True, high_open=True)
         if options["critic"] is None and options["iterations"] is not None:
