@@ -108,14 +108,17 @@ def _by_kernels(
         facts["warnings"] = [*facts["warnings"], told]
         log = log.take(np.linspace(0, log.samples - 1, MOST_ROWS).round().astype(int))
     wanted = None if options["critic"] is None else options["critic"].rank
+    base = options["critic"] or deep.KernelCritic()
     tried: dict[int | str, deep.Critics] = {}
     with interruptible() as stop:
         for rank in _ranks(log.agents, wanted):
             folder = None if run is None else run.path / f"critics-{rank}"
             if not stop:
-                tried[rank] = deep.fit(log, deep.KernelCritic(rank), key=key, run=folder)
+                tried[rank] = deep.fit(log, replace(base, rank=rank), key=key, run=folder)
         chosen, misfit = (None, "") if stop else _chosen(tried, wanted)
-        cautious = None if chosen is None else _cautious(tried[chosen], log, key, run)
+        cautious = (
+            None if chosen is None else _cautious(tried[chosen], base.functions, log, key, run)
+        )
     if stop or chosen is None or cautious is None:
         return own_play(log, status_as(Outcome.INTERRUPTED, "stopped while fitting critics"), facts)
     unsure, assumed = cautious
@@ -211,14 +214,15 @@ def _by_kernels(
 
 
 def _cautious(
-    critics: deep.Critics, log: Log, key: jax.Array, run: Run | None
+    critics: deep.Critics, functions: str, log: Log, key: jax.Array, run: Run | None
 ) -> tuple[deep.Critics, str]:
-    """Fit critics that assume less than smooth rewards, and what they assume.
+    """Fit critics that assume less than these ones, and return them with what they assume.
 
     They assume differentiable rewards if the log speaks for smoothness, and else continuous ones.
     """
-    evidence, found, functions = evidence_of(critics, log).mean(), critics, FUNCTIONS[0]
-    for functions in FUNCTIONS[1:]:
+    evidence, found = evidence_of(critics, log).mean(), critics
+    weaker = FUNCTIONS[1 + FUNCTIONS.index(functions) :]
+    for functions in weaker:
         folder = None if run is None else run.path / f"critics-{functions}"
         spec: Any = replace(critics.spec, functions=functions)
         found = deep.fit(log, spec, key=key, run=folder)

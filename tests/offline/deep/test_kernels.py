@@ -174,6 +174,12 @@ def test_many_contexts_have_advice_without_a_bound(monkeypatch):
     assert "not bounded" in found.status.message
 
 
+def test_weaker_assumptions_are_kept(pair_log):
+    found = eq.offline.learn(pair_log, critic=KernelCritic(2, functions="continuous"), force=True)
+    assert found.stats["assumed"] == "continuous"
+    assert "functions='continuous'" in found.stats["critic"]
+
+
 def test_levels_are_checked(pair_log):
     for level in (-1.0, 0.0, 1.0, 5.0):
         with pytest.raises(InputError, match="level"):
