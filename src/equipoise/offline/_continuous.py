@@ -27,6 +27,7 @@ from equipoise.offline._log import Log
 from equipoise.offline._own_play import (
     NOT_ADVICE,
     facts_of,
+    forced,
     own_play,
     own_points,
     refused,
@@ -135,8 +136,8 @@ def _by_kernels(
     pairs, together, _ = dependence_of(log)
     refusals = [told_dependence(log, pairs) if together else "", misfit]
     tolerance = SETTLED * float(np.std(log.rewards, 0).max())
-    own = own_points(log)
-    points = [own.points, *settle(critics, log, own.points[None], tolerance / 10)[:_CANDIDATES]]
+    own = own_points(log).points
+    points = [own, *settle(critics, log, own[None], tolerance / 10)[:_CANDIDATES]]
     alike, evidence = drift_of(critics, log)
     if ((alike <= _ALIKE) & (evidence > _EVIDENCE)).any():
         refusals.append(
@@ -151,12 +152,9 @@ def _by_kernels(
     if bounded:
         ends = np.quantile(draws.max(1), [(1 - level) / 2, (1 + level) / 2], axis=1)
     best = 1 + int(np.argmin(ends[1, 1:]))
-    policy = ContinuousPolicy(points[best])
-    game = critics.as_game(None)
-    found, before = (in_model(certify(game, each)) for each in (policy, own))
-    gap = largest_gain(critics, log, points[best])
-    if gap > tolerance:
-        refusals.append(_unsettled(gap, tolerance, log))
+    gaps = {k: largest_gain(critics, log, points[k]) for k in (0, best)}
+    if gaps[best] > tolerance:
+        refusals.append(_unsettled(gaps[best], tolerance, log))
     elif ends[1, best] > ends[1, 0]:
         refusals.append(
             "the log does not show that the learned policy is better than the log's mean actions: "
@@ -182,13 +180,13 @@ def _by_kernels(
     elif not refusal:
         status = status_as(Outcome.LEARNED, promise)
     elif options["force"]:
-        message = f"{refusal}; a policy was learned anyway because force was given"
-        status = status_as(Outcome.INEXACT, message)
+        status = forced(status_as(Outcome.REFUSED, refusal))
     else:
         status = status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
     if status.name in (Outcome.NOTHING_LEARNED, Outcome.REFUSED):
-        policy, found, best = own, before, 0
-        gap = largest_gain(critics, log, own.points)
+        best = 0
+    policy, gap = ContinuousPolicy(points[best]), gaps[best]
+    found = in_model(certify(critics.as_game(), policy))
     facts["warnings"] = [*facts["warnings"], *_unshown(log)]
     # Draws hardly ever have a gain of zero, which an equilibrium has.
     interval = [min(float(ends[0, best]), gap), float(ends[1, best])]
@@ -201,7 +199,7 @@ def _by_kernels(
     if np.isfinite(interval[1]):
         text = f"[{interval[0]:.4g}, {interval[1]:.4g}] ({level:.0%}); {text}"
     stats = facts | {
-        "own_gap": largest_gain(critics, log, own.points),
+        "own_gap": gaps[0],
         "own_interval": [float(end) for end in ends[:, 0]],
         "interval": interval,
         "bound": interval[1],
@@ -337,8 +335,7 @@ def _judged(
         return *learned, status_as(Outcome.LEARNED, message)
     refusal = _unsettled(gap, tolerance, log)
     if force:
-        message = f"{refusal}; a policy was learned anyway because force was given"
-        return *learned, status_as(Outcome.INEXACT, message)
+        return *learned, forced(status_as(Outcome.REFUSED, refusal))
     return *own, status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
 
 

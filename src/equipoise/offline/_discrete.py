@@ -26,6 +26,7 @@ from equipoise.offline._model import Model
 from equipoise.offline._own_play import (
     NOT_ADVICE,
     facts_of,
+    forced,
     own_play,
     refused,
     sentences,
@@ -356,11 +357,7 @@ class Discrete:
         elif refusal is None:
             status = status_as(Outcome.LEARNED, promise)
         elif learned:
-            status = status_as(
-                Outcome.INEXACT,
-                "a policy was learned because force was given. Without force, the result is "
-                f"{refusal}",
-            )
+            status = forced(refusal)
         else:
             status = replace(refusal, message=sentences(refusal.message, NOT_ADVICE))
         unknown, hidden = _unknown(log, found.unknown), _unknown(log, found.hidden)

@@ -19,6 +19,12 @@ def status_as(name: Outcome, message: str) -> Status:
     return Status(name, message, np.array(False))
 
 
+def forced(refusal: Status) -> Status:
+    """Return the status of a policy that was learned although the log would be refused."""
+    told = "a policy was learned because force was given. Without force, the result is"
+    return status_as(Outcome.INEXACT, f"{told} {refusal}")
+
+
 def sentences(*reasons: str) -> str:
     """Join reasons that are not empty, one sentence per line; the last one has no full stop.
 

@@ -82,7 +82,7 @@ _MEANINGS = {
     IN_MODEL: (
         "In the fitted model: an estimate. The gains are computed in a model fitted to a log, not "
         "in the game itself, which is unknown. A policy looks better in the model it was learned "
-        "in than it is. The interval is about the game itself, estimated from held-out rows."
+        "in than it is. The interval, if there is one, is about the game itself."
     ),
 }
 

@@ -128,6 +128,9 @@ def _offline(record: Record) -> Story:
     learned = solution["status"]["name"] in ("learned", "inexact")
     what = "what each agent should do" if learned else "what each agent did (this is not advice)"
     first = "advice" if learned else "own play"
+    advised, played = "Recommended actions with probabilities", "Frequencies of actions"
+    if solution["policy"]["kind"] == "continuous":
+        advised, played = "Recommended actions", "Mean actions"
     return Story(
         title=record.name,
         lead=f"{stats['samples']:,} samples of {stats['agents']:,} agents: {what}, and how much it "
@@ -136,10 +139,10 @@ def _offline(record: Record) -> Story:
         first=first if "earned" in stats else "agents",
         heading="Advice" if learned else "The log's own play",
         captions={
-            "advice": "Recommended actions with probabilities; in all contexts, mean reward in the "
-            "log, expected reward under the advice, and the largest gain by deviating from it.",
-            "own play": "The log's own play; this is not advice. Frequencies of actions; in all "
-            "contexts, mean reward in the log and as estimated, and the largest gain by deviating.",
+            "advice": f"{advised}; in all contexts, mean reward in the log, expected reward under "
+            "the advice, and the largest gain by deviating from it.",
+            "own play": f"The log's own play; this is not advice. {played}; in all contexts, mean "
+            "reward in the log and as estimated, and the largest gain by deviating.",
             **_STRUCTURE,
             "interactions": f"Interactions between agents. {sure}",
             "agents": "Agents with the largest gains in the fitted model.",

@@ -155,9 +155,8 @@ class KernelCritic:
     Each function depends on the actions of at most `rank - 1` others, with or without the own
     action. How smooth the functions are, which agents matter, and how noisy rewards are, is chosen
     by the evidence (the marginal likelihood) on a selection of rows. Fitting takes seconds and has
-    no random starts. It predicts better than networks if there are up to some thousands of rows,
-    and it also says how certain each prediction is: `learn` derives bounds from that. It needs logs
-    without local states.
+    no random starts. It also says how certain each prediction is: `learn` derives bounds from that.
+    It needs logs without local states.
 
     `rank` is a whole number or "joint" for functions of all agents' actions. `functions` says what
     is assumed of them: "smooth", "differentiable" (once) or "continuous", which may have kinks
