@@ -72,7 +72,7 @@ class TestNormalForms:
         solution = eq.solve(game, concept=concept, objective=objective)
         assert solution.status.ok
         assert solution.value.shape == (2, 2, 3)
-        assert solution.tolerance.shape == (2, 2)
+        assert solution.tolerance.shape == (2, 2, 3)
         one = eq.solve(game[1, 0], concept=concept, objective=objective)
         assert solution.value[1, 0] == pytest.approx(one.value)
         assert solution.certificate[1, 0].concept == concept
@@ -340,3 +340,51 @@ class TestOthers:
 
 def test_random_games_of_every_family():
     assert main(6, seed=7)["failures"] == []
+
+
+# A 4 x 3 game of nashpy's documentation, whose players have ranges of 163 and 4.
+NASHPY = [
+    [[160, 205, 44], [175, 180, 45], [201, 204, 50], [120, 207, 49]],
+    [[2, 2, 2], [1, 0, 0], [3, 4, 1], [4, 1, 2]],
+]
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-6])
+@pytest.mark.parametrize("batch", [False, True])
+def test_tolerances_have_one_shape_whatever_the_payoffs(batch, tolerance):
+    alike = [np.eye(4, 3), 1 - np.eye(4, 3)]
+    for options in ({}, {"concept": "ce"}, {"objective": "welfare"}):
+        for payoffs in (NASHPY, alike):
+            table = np.stack([payoffs] * 2) if batch else np.array(payoffs, float)
+            game = eq.NormalFormGame(table, players=2)
+            solution = eq.solve(game, tolerance=tolerance, **options)
+            assert solution.tolerance.shape == ((2, 2) if batch else (2,))
+            assert np.all(solution.certificate.upper <= solution.tolerance)
+            assert np.array_equal(solution.solved, [True, True] if batch else True)
+    for listed in eq.equilibria(eq.NormalFormGame(NASHPY)):
+        assert listed.tolerance.shape == (2,)
+
+
+def test_a_game_keeps_its_tolerance_in_a_batch():
+    payoffs = np.stack([NASHPY, [np.eye(4, 3), 1 - 0.5 * np.eye(4, 3)]])
+    many = eq.solve(eq.NormalFormGame(payoffs, players=2))
+    for tolerance, table in zip(many.tolerance, payoffs, strict=True):
+        np.testing.assert_array_equal(tolerance, eq.solve(eq.NormalFormGame(table)).tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-6])
+@pytest.mark.parametrize("unit", [1.0, 1e-200])
+def test_tolerances_of_markov_games_have_one_shape(unit, tolerance):
+    stay, reward = np.full((2, 2, 2, 2), 0.5), unit * RNG.random((2, 2, 2))
+    options = {} if tolerance is None else {"tolerance": tolerance * unit}
+    for horizon, discount in ((None, 0.5), (3, 1.0)):
+        zero_sum = eq.MarkovGame(reward, stay, discount, horizon=horizon)
+        general = eq.MarkovGame(np.stack([reward, 0.01 * reward]), stay, discount, horizon=horizon)
+        assert eq.solve(general, **options).tolerance.shape == (2,)
+        for concept in ("nash", "cce"):
+            solution = eq.solve(zero_sum, concept=concept, **options)
+            assert solution.tolerance.shape == ()
+            assert solution.solved is True
+    joint = eq.solve(eq.MatrixGame(reward), concept="ce", **options)
+    assert joint.tolerance.shape == (2,)  # one for each game of the batch
+    assert joint.solved.tolist() == [True, True]

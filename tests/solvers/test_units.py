@@ -74,7 +74,8 @@ def test_batches_are_solved_in_any_units(rng):
     ]  # fmt: skip
     solution = eq.solve(eq.NormalFormGame(payoffs, players=2))
     assert solution.status.ok
-    assert (solution.certificate.max_upper <= solution.tolerance).all()
+    assert solution.solved.all()
+    assert (solution.certificate.upper <= solution.tolerance).all()
 
 
 def test_rationality_is_in_units_of_one_over_payoff():

@@ -444,7 +444,7 @@ class Solution(Generic[P]):
     >>> solution = eq.solve(eq.MatrixGame([[3, -1], [-2, 1]]))
     >>> [strategy.round(6).tolist() for strategy in solution.policy]
     [[0.428571, 0.571429], [0.285714, 0.714286]]
-    >>> round(float(solution.value), 6), bool(solution.certificate.max_upper <= solution.tolerance)
+    >>> round(float(solution.value), 6), solution.solved
     (0.142857, True)
     """
 
@@ -458,11 +458,18 @@ class Solution(Generic[P]):
     certificate: Certificate
     #: How the computation ended.
     status: Status
-    #: Largest gain allowed, in units of reward: one number for all games, or one for each game of
-    #: a batch. NaN where no tolerance was requested.
+    #: Largest gain allowed, in units of reward, with the game's batch axes: one number for each
+    #: player (on the last axis) in general-sum `NormalFormGame` and `MarkovGame`, and one number in
+    #: all other games. NaN where no tolerance was requested. `solved` compares it with `upper`.
     tolerance: Array = np.nan
     #: Everything else that the solver reports, such as `method`, `iterations` or `aggregate`.
     stats: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def solved(self) -> bool | Array:
+        """Whether the game met its tolerance, or, for a batch, which games did."""
+        solved = self.status.solved
+        return solved if solved.ndim else bool(solved)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Solution):

@@ -34,7 +34,7 @@ from equipoise.solvers._continuous import largest_reward
 from equipoise.solvers._continuous import solve_continuous as find_continuous
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
-from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
+from equipoise.solvers._matrix import TOLERANCE, as_tolerance, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
 from equipoise.solvers._units import by_player, by_range, in_usual_units, is_plain, judged, similar
@@ -62,7 +62,7 @@ def solve_matrix_game(
     both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2, labels=game.labels)
     options: dict[str, Any] = {"concept": concept, "objective": objective}
     found = solve_normal_form(both, tolerance=tolerance, time_limit=time_limit, **options)
-    return replace(found, value=found.value[..., 0])
+    return replace(found, value=found.value[..., 0], tolerance=found.tolerance[..., 0])
 
 
 @in_usual_units
@@ -161,11 +161,9 @@ def solve_normal_form(
         if not reached.all():
             message = f"the logit path was not followed to rationality {rationality:g}"
         name = Outcome.SOLVED if reached.all() else _OUTCOMES.get(ended, Outcome.INEXACT)
-        return Solution(
-            policy, certificate.value, certificate, Status(name, message, reached), np.nan, stats
-        )
-    if tolerance is None:
-        allowed = by_player(game, allowed)
+        status, none = Status(name, message, reached), np.full((*batch, game.players), np.nan)
+        return Solution(policy, certificate.value, certificate, status, none, stats)
+    allowed = by_player(game, allowed, tolerance)
     status = _status(certificate, allowed, ended, how)
     if objective is not None and status.ok and ended in _OUTCOMES:
         message = "; a better one for the objective may exist, up to stats['bound']"
@@ -213,8 +211,8 @@ def _solve_bimatrices(
     given = as_tolerance(tolerance, np.zeros((1, 1)), ())
     most = largest(spread)
     allowed = np.where(most > 0.0, np.maximum(TOLERANCE * most, SMALLEST), 0.0)
-    allowed = by_range(spread, allowed) if tolerance is None else np.full(len(x), float(given))
-    allowed = allowed.reshape(*batch, *allowed.shape[1:])
+    allowed = by_range(spread, allowed) if tolerance is None else np.full((len(x), 2), given)
+    allowed = allowed.reshape(*batch, 2)
 
     def certified() -> tuple[Profile, TableCertificate, Status]:
         policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
@@ -295,8 +293,7 @@ def solve_markov_game(
         policy = Profile([own[0] if first else own for own in answer.profile])
     certificate = certify(game, policy, concept=concept)
     ended = "solved" if answer.ended == "stuck" else answer.ended
-    if tolerance is None:
-        allowed = by_player(game, allowed)
+    allowed = by_player(game, allowed, tolerance)
     status = _status(certificate, allowed, ended, answer.method)
     stats: dict[str, Any] = {"method": answer.method, "steps": len(answer.joint)}
     if answer.truncation:
@@ -488,7 +485,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
 def _certified(game: Any, payoffs: np.ndarray, profile: Any) -> Solution:
     policy = Profile(profile)
     certificate = certify(game, policy)
-    allowed = as_tolerance(None, _ranges(payoffs), ())
-    status = make_status(np.asarray(certificate.max_upper), allowed, "", "raise `tolerance`")
+    allowed = by_player(game, as_tolerance(None, _ranges(payoffs), ()))
+    status = judged(certificate, allowed, "", "raise `tolerance`")
     value = certificate.value[..., 0] if isinstance(game, MatrixGame) else certificate.value
     return Solution(policy, value, certificate, status, allowed)

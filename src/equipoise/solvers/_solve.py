@@ -226,7 +226,8 @@ def solve(game: Any, **options: Any) -> Solution:
     """Return an equilibrium of `game`, with a certificate that is independent of the solver.
 
     A game is solved when the certificate proves that no player can gain more than `tolerance`, in
-    units of reward. `solution.tolerance` reports the tolerance used.
+    units of reward. `solution.solved` says whether it is (which games are, for a batch), and
+    `solution.tolerance` reports the tolerance used.
 
     - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance`; default: 1e-8
       of the payoff range of each game. See `equipoise.core.zerosum` for the method.
@@ -255,7 +256,7 @@ def solve(game: Any, **options: Any) -> Solution:
     >>> solution = eq.solve(eq.MatrixGame([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
     >>> [round(float(p), 6) for p in solution.policy[0]]
     [0.333333, 0.333333, 0.333333]
-    >>> bool(solution.certificate.max_upper <= solution.tolerance), str(solution.status.name)
+    >>> solution.solved, str(solution.status.name)
     (True, 'solved')
     >>> chicken = eq.NormalFormGame([[[6, 2], [7, 0]], [[6, 7], [2, 0]]])
     >>> best = eq.solve(chicken, concept="ce", objective="welfare")

@@ -17,7 +17,7 @@ from equipoise.core import checks
 from equipoise.core.reductions import largest
 from equipoise.core.results import SMALLEST, Outcome, Solution, Status
 from equipoise.core.rounding import Normalised, normalise
-from equipoise.games import MarkovGame, NormalFormGame
+from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
 from equipoise.solvers._matrix import make_status
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -96,10 +96,9 @@ def _restored(
     if "truncation" in stats:
         stats["truncation"] = float(np.ldexp(stats["truncation"], np.max(table.exponent)))
     if concept == "logit":
-        return Solution(found.policy, certificate.value, certificate, found.status, np.nan, stats)
-    allowed = np.full(np.shape(found.tolerance), options.get("tolerance"), np.float64)
-    if options.get("tolerance") is None:
-        allowed = by_player(game, _default(game, table, found))
+        allowed = found.tolerance
+        return Solution(found.policy, certificate.value, certificate, found.status, allowed, stats)
+    allowed = by_player(game, _default(game, table, found), options.get("tolerance"))
     how = f" ({stats['method']})" if "method" in stats else ""
     status = judged(certificate, allowed, how, "raise `tolerance`")
     if not status.ok and found.status.name not in (Outcome.SOLVED, Outcome.INEXACT):
@@ -126,11 +125,16 @@ def _shift(each: np.ndarray) -> np.ndarray:
     return np.where((each < top / _SIMILAR) & (each > 0.0), shift, 0)
 
 
-def by_player(game: Any, allowed: np.ndarray) -> np.ndarray:
-    """Return tolerances (..., players) in place of one for all, if ranges differ very much.
+def by_player(game: Any, allowed: np.ndarray, tolerance: float | None = None) -> np.ndarray:
+    """Return tolerances (..., players): `tolerance`, or `allowed` (...), by the players' ranges.
 
-    Each is then the same fraction of that player's range as `allowed` is of the largest range.
+    If a player's range is much smaller than the largest, its tolerance is the same fraction of its
+    range as `allowed` is of the largest one. Zero-sum games have one tolerance for both players.
     """
+    if isinstance(game, MatrixGame) or (isinstance(game, MarkovGame) and game.zero_sum):
+        return allowed if tolerance is None else np.full(allowed.shape, float(tolerance))
+    if tolerance is not None:
+        return np.full((*game.batch_shape, game.players), float(tolerance))
     payoffs, axes = _payoffs(game)
     with np.errstate(over="ignore"):
         each = np.minimum(np.ptp(payoffs, tuple(range(-axes, 0))), _LARGEST)
@@ -138,20 +142,23 @@ def by_player(game: Any, allowed: np.ndarray) -> np.ndarray:
 
 
 def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Return the same for ranges (..., players)."""
+    """Return tolerances (..., players) for ranges (..., players) and tolerances `allowed` (...)."""
     top = np.expand_dims(largest(each), -1)
-    if (each >= top / _SIMILAR).all() or not _shift(each).any():
-        return allowed
-    share = np.where(each > 0.0, each, top) / np.where(top > 0.0, top, 1.0)
+    apart = (each < top / _SIMILAR) & (each > 0.0)
+    if not apart.any():
+        return np.broadcast_to(allowed[..., None], each.shape)
+    share = np.where(apart.any(-1, keepdims=True) & (each > 0.0), each, top)
+    share = share / np.where(top > 0.0, top, 1.0)
     return np.maximum(allowed[..., None] * share, SMALLEST * (top > 0.0))
 
 
 def judged(certificate: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
     """Return the status of a game or a batch, with one tolerance or one for each player."""
-    upper = np.asarray(certificate.max_upper)
-    if allowed.ndim == upper.ndim:
-        return make_status(upper, allowed, how, advice)
     upper = np.asarray(certificate.upper)
+    if allowed.ndim < upper.ndim:
+        return make_status(certificate.max_upper, allowed, how, advice)
+    if (allowed == allowed[..., :1]).all():
+        return make_status(certificate.max_upper, allowed[..., 0], how, advice)
     solved = (upper <= allowed).all(-1)
     missed = int(solved.size - solved.sum())
     subject = "the game" if solved.size == 1 else f"{missed or solved.size} of {solved.size} games"
@@ -167,7 +174,7 @@ def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
     """Return the default tolerance, a fraction of the largest range, in the game's units."""
     axes = _payoffs(game)[1]
     each = np.ptp(table.scaled, tuple(range(-axes, 0)))
-    share = np.asarray(found.tolerance) / np.maximum(each.max(-1), SMALLEST)
+    share = largest(np.asarray(found.tolerance)) / np.maximum(each.max(-1), SMALLEST)
     exponent = np.asarray(table.exponent)
     if exponent.ndim < each.ndim:
         exponent = exponent[..., None]
