@@ -3,7 +3,8 @@
 #   make demo     set up, then three structures in three acts, and a page, into runs/demo
 #   make test     set up, then everything that keeps the tree true: lint, types, docs, tests
 #   make screenshots  make the pictures of the studio in docs/images again
-#   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for some
+#   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for
+#                 some, LONG=1 for many more cases
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #   make wheel    build the wheel and the source archive into dist
 #   make bench-deep  the same for training, beside PyTorch, Tianshou and d3rlpy
@@ -28,7 +29,7 @@ export MKL_NUM_THREADS      ?= 1
 .PHONY: help demo test pytest wheel screenshots lint format docs bench bench-deep compare compare-deep measure soak clean
 
 help:
-	@sed -n '3,12s/^# \{0,1\}//p' Makefile
+	@sed -n '3,13s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -45,9 +46,9 @@ wheel: $(VENV)/.test
 screenshots: $(VENV)/.test
 	EQUIPOISE_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/studio/test_rooms.py
 
-# Damaged files, kills, planted faults, exhaustive checks of certificates: about an hour.
+# Damaged files, kills, planted faults, exhaustive checks of certificates: up to 90 minutes.
 soak: $(VENV)/.test
-	PYTHONPATH=tests $(BIN)/python -m soak $(PARTS)
+	PYTHONPATH=tests $(BIN)/python -m soak $(PARTS) --workers $(WORKERS) $(if $(LONG),--long)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
