@@ -39,7 +39,7 @@ class TestNames:
         tracemalloc.start()
         far = {"tail": [5, 10**9], "head": [10**9, 7], "free_flow": [1.0, 1.0]}
         trips = {"origin": [5], "destination": [7], "demand": [1.0]}
-        game = eq.NetworkGame.from_tables(far, trips, first_through=8)
+        game = eq.NetworkGame.from_tables(far, trips, first_through=8, capacity=1.0)
         solution = eq.solve(game)
         assert tracemalloc.get_traced_memory()[1] < 50e6
         tracemalloc.stop()
@@ -197,7 +197,7 @@ def test_a_node_that_is_not_in_the_network_is_no_other_link():
 def test_tables_of_tolls_and_links(tmp_path):
     roads = {"tail": [0, 0, 1], "head": [1, 1, 2], "free_flow": [1, 2, 1]}
     trips = {"origin": [0], "destination": [2], "demand": [1]}
-    game = eq.NetworkGame.from_tables(roads, trips)
+    game = eq.NetworkGame.from_tables(roads, trips, b=0.0)
     path = tmp_path / "table.csv"
     path.write_text("from;to;toll\n1;2;3\n0;1;1\n0;1;2\n")
     assert eq.games.read_tolls(path, game).tolist() == [1, 2, 3]

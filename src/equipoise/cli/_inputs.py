@@ -20,8 +20,8 @@ def find_game(
 ) -> Any:
     """Load a game from a file, or by name from the catalogue with settings such as "size=10".
 
-    `argument` is the field of the command that holds the name. A network in a TNTP file needs a
-    second file with its `trips`.
+    `argument` is the field of the command that holds the name. A network in a TNTP file, or in a
+    table of links, needs a second file with its `trips`.
 
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
@@ -37,11 +37,9 @@ def find_game(
         raise InputError(argument, "a file or a named game", f"neither: {name!r}", hint(name))
     if path.suffix.lower() == ".tntp":
         return _find_network(path, settings, trips)
-    if trips is not None:
-        raise InputError("trips", "no trips: only a network in a .tntp file has them", trips)
     if settings:
         raise InputError("set", "a named game", f"the file {name}")
-    return eq.games.read(path)
+    return eq.games.read(path, trips)
 
 
 def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> Any:

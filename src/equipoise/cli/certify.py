@@ -41,8 +41,8 @@ class Certify:
 
     #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
     game: Game
-    #: The policy: a .json or .npz file, or a run folder. For a network in a .tntp file, give the
-    #: file of its trips here, and the flows as the next argument.
+    #: The policy: a .json or .npz file, or a run folder. For a network in a .tntp or .csv
+    #: file, give the file of its trips here, and the flows as the next argument.
     policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="POLICY")]
     #: The flows of a network: a .tntp, .csv, .json or .npz file, or a run folder.
     flows: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FLOWS]")] = None

@@ -58,12 +58,12 @@ class Solve:
       equipoise solve public-good --run runs/public-good
       equipoise solve batch.npz --json > solution.json
       equipoise solve net.tntp trips.tntp --tolerance 1e-12 --out flows.tntp --report map.html
-      equipoise solve net.tntp trips.tntp --concept optimum
+      equipoise solve links.csv trips.csv --concept optimum
     """
 
     #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
     game: Game
-    #: The .tntp file with the trips. Required if the network is a .tntp file.
+    #: The file with the trips. Required if the network is a .tntp file or a .csv table of links.
     trips: Trips = None
 
     # -- solver

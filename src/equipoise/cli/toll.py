@@ -41,9 +41,9 @@ class Toll:
       equipoise toll net.tntp trips.tntp --first-best
     """
 
-    #: The road network: a .tntp or .npz file, or a name that `equipoise games` lists.
+    #: The road network: a .tntp, .csv or .npz file, or a name that `equipoise games` lists.
     game: Game
-    #: The .tntp file with the trips. Required if the network is a .tntp file.
+    #: The file with the trips. Required if the network is a .tntp file or a .csv table of links.
     trips: Trips = None
 
     # -- search

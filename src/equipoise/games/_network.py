@@ -1,5 +1,6 @@
 """Road networks: travellers choose paths, and links take longer the more travellers use them."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cached_property
@@ -16,16 +17,8 @@ from equipoise.core.routes import Graph
 from equipoise.core.values import frozen, read_only
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._link_costs import check_function, integral, values_of
-from equipoise.games._network_tables import (
-    LINK_COLUMNS,
-    SPARSE,
-    TRIP_COLUMNS,
-    from_matrix,
-    nodes_of,
-    numbered,
-    populations,
-    table_columns,
-)
+from equipoise.games._network_tables import SPARSE, from_matrix, nodes_of, numbered, populations
+from equipoise.games._road_columns import LINK_COLUMNS, column_in_words, game_columns
 
 #: Ratios of flow to capacity below this may have lost digits.
 _FINE = 1e-290
@@ -217,13 +210,15 @@ class NetworkGame(SingleGame):
 
     @classmethod
     def from_tables(cls, links: Any, trips: Any, **options: Any) -> "NetworkGame":
-        """Build a game from two tables: data frames, or mappings from column names to columns.
+        """Build a game from two tables: data frames, mappings from names to columns, or CSV files.
 
-        `links` has columns tail, head, free_flow, capacity, b, power, fixed and toll, of which the
-        first two are required; `trips` has origin, destination, demand and class. Columns may also
-        have the names used by TNTP files and AequilibraE (a_node, b_node). `options` are further
-        arguments of the game. Nodes with names, or with numbers far above the number of links, are
-        numbered from 0 in their order; `labels.states` keeps their original names.
+        `links` has the columns tail, head, free_flow, capacity, b, power, rise, fixed and toll, of
+        which tail, head and one cost are required; `trips` has origin, destination, demand and
+        class. Columns may have the names that other software uses, followed by a unit, as in
+        `Free flow time (min)` or `capacity_vph`; the how-to on road networks lists them. A
+        column that is not known is refused. `options` are further arguments of the game. Nodes with
+        names, or with numbers far above the number of links, are numbered from 0 in their order;
+        `labels.states` keeps their original names.
 
         **Example**
 
@@ -234,14 +229,21 @@ class NetworkGame(SingleGame):
         'road network of 2 links between 2 nodes; 10.5 travellers in 1 population'
         >>> links = {"a_node": ["home", "work"], "b_node": ["work", "home"], "free_flow": [1, 1]}
         >>> trips = {"origin": ["home"], "destination": ["work"], "demand": [3]}
-        >>> game = eq.NetworkGame.from_tables(links, trips)
+        >>> game = eq.NetworkGame.from_tables(links, trips, b=0)  # costs that do not rise
         >>> game.tails.tolist(), game.labels.states
         ([0, 1], ('home', 'work'))
         """
-        found = table_columns("links", links, LINK_COLUMNS, ("tails", "heads"))
-        needed = ("origins", "destinations", "demand")
-        found |= table_columns("trips", trips, TRIP_COLUMNS, needed)
-        return cls(**numbered(found, options))
+        found = game_columns(links, trips)
+        given = found.keys() | {name for name, value in options.items() if value is not None}
+        if not given & {"free_flow", "rise", "fixed", "tolls", "cost"}:
+            hint = "compute it from lengths and speeds if the table has these"
+            expected = column_in_words(LINK_COLUMNS["free_flow"])
+            raise InputError("links", expected, "no column of costs", hint)
+        game = cls(**numbered(found, options))
+        if not given & {"capacity", "rise", "cost"} and game._grows.any():
+            told = "links: there is no column capacity, so the capacity of each link is 1"
+            warnings.warn(f"{told}; b=0 makes costs constant", stacklevel=2)
+        return game
 
     @property
     def links(self) -> int:

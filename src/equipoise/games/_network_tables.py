@@ -1,6 +1,5 @@
-"""Tables of links, trips and flows: column names, the numbering of nodes, and populations."""
+"""Tables of links, trips and flows: the numbering of nodes, and populations."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,49 +11,8 @@ from equipoise.games._game import Labels
 
 #: Largest node number.
 _MOST = 2**31 - 2
-#: Accepted column names: first ours, then those of other software.
-TAILS = ("tail", "init_node", "from", "from_node", "a_node", "edge_from")
-HEADS = ("head", "term_node", "to", "to_node", "b_node", "edge_to")
-LINK_NAMES = ("link", "link_id", "edge_id", "edge", "id")
-LINK_COLUMNS = {
-    "tails": TAILS,
-    "heads": HEADS,
-    "free_flow": ("free_flow", "free_flow_time", "fft"),
-    "capacity": ("capacity",),
-    "b": ("b",),
-    "rise": ("rise",),
-    "power": ("power",),
-    "fixed": ("fixed",),
-    "tolls": ("toll", "tolls"),
-}
-TRIP_COLUMNS = {
-    "origins": ("origin", "from"),
-    "destinations": ("destination", "to"),
-    "demand": ("demand", "trips", "volume"),
-    "classes": ("class",),
-}
 #: Largest node number without renumbering, plus ten per link: arrays have an entry per number.
 SPARSE = 100_000
-
-
-def table_columns(
-    argument: str, table: Any, known: Mapping[str, tuple[str, ...]], needed: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return the known columns of a table under our names; ignore the others."""
-    if any(name is not None for name in getattr(getattr(table, "index", None), "names", ())):
-        table = table.reset_index()  # pandas: an index with a name is a column
-    there = {str(name).strip().lower(): name for name in getattr(table, "columns", table)}
-    found = {
-        ours: np.asarray(table[there[name]])
-        for ours, names in known.items()
-        for name in [next((n for n in names if n in there), None)]
-        if name is not None
-    }
-    for name in needed:
-        if name not in found:
-            expected = f"a column {known[name][0]}"
-            raise InputError(argument, expected, ", ".join(there) or "none")
-    return found
 
 
 def numbered(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

@@ -46,14 +46,14 @@ def _network(studio: Any, given: Any) -> tuple[Any, str, list[str], Any]:
         raise InputError("game", "an object", type(given).__name__)
     if "file" in given:
         names = [str(given.get(key)) for key in ("file", "trips") if given.get(key)]
-        paths = [studio.folder.file(name, ".tntp", ".npz") for name in names]
+        paths = [studio.folder.file(name, ".tntp", ".csv", ".npz") for name in names]
         words = [studio.folder.shown(name) for name in names]
         if len(paths) == 2:
-            made, line = eq.games.read_tntp, f"eq.games.read_tntp({', '.join(map(quoted, words))})"
+            made, line = eq.games.read, f"eq.games.read({', '.join(map(quoted, words))})"
         elif paths and paths[0].suffix == ".npz":
             made, line = eq.games.read, f"eq.games.read({quoted(words[0])})"
         else:
-            raise InputError("trips", "a second .tntp file with the trips", "none")
+            raise InputError("trips", "a second file with the trips", "none")
         key: Any = tuple(
             (name, path.stat().st_mtime_ns) for name, path in zip(names, paths, strict=True)
         )

@@ -13,6 +13,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_text
 from equipoise.games._game import Game
 from equipoise.games._matrix import MatrixGame
+from equipoise.games._network import NetworkGame
 from equipoise.games._normal import NormalFormGame
 from equipoise.games.files._arrays import KINDS, read_arrays, write_arrays
 from equipoise.games.files._flows import (
@@ -48,12 +49,14 @@ __all__ = [
 SUFFIXES = (".nfg", ".npz", ".csv")
 
 
-def read(path: str | os.PathLike[str]) -> Any:
-    """Read a game from a `.nfg`, `.npz`, `.csv` or `.toml` file.
+def read(path: str | os.PathLike[str], trips: str | os.PathLike[str] | None = None) -> Any:
+    """Read a game from a `.nfg`, `.npz`, `.csv` or `.toml` file, or a road network from two files.
 
     A two-player `.nfg` game whose payoffs sum to exactly zero is returned as a `MatrixGame`, any
     other as a `NormalFormGame`. The contents of a `.npz` file determine its kind; it may hold a
-    batch. A `.csv` file is a zero-sum matrix. A `.toml` file has a line `kind = "two-roads"` with
+    batch. A `.csv` file is a zero-sum matrix; with a second one for `trips`, the two are the tables
+    of a road network, as in `NetworkGame.from_tables`. A `.tntp` network has its trips in a second
+    file too, as in `read_tntp`. A `.toml` file has a line `kind = "two-roads"` with
     the name of a game of the catalogue, followed by its parameters, one per line. Names of players
     and actions become the `labels` of the game.
 
@@ -67,7 +70,12 @@ def read(path: str | os.PathLike[str]) -> Any:
     (2, 2)
     """
     path = Path(path)
-    suffix = _suffix(path, (*SUFFIXES, ".toml"))
+    suffix = _suffix(path, (*SUFFIXES, ".toml", *([".tntp"] if trips else [])))
+    if trips is not None:
+        if suffix not in (".csv", ".tntp"):
+            expected = "no trips: only networks in .csv and .tntp files have them"
+            raise InputError("trips", expected, trips)
+        return NetworkGame.from_tables(path, trips) if suffix == ".csv" else read_tntp(path, trips)
     if suffix == ".npz":
         return read_arrays(path)
     # Only names may contain non-ASCII characters; accept any encoding.

@@ -16,14 +16,8 @@ from equipoise.core.errors import InputError
 from equipoise.core.files import read_bytes, write_text
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._network import NetworkGame
-from equipoise.games._network_tables import (
-    HEADS,
-    LINK_COLUMNS,
-    LINK_NAMES,
-    TAILS,
-    node_names,
-    table_columns,
-)
+from equipoise.games._network_tables import node_names
+from equipoise.games._road_columns import HEADS, LINK_COLUMNS, LINK_NAMES, TAILS, table_columns
 from equipoise.games.files._tntp import number_in
 
 _ENDS = {"tails": TAILS, "heads": HEADS, "links": LINK_NAMES}

@@ -30,6 +30,7 @@ from equipoise.core.values import frozen
 from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._normal import NormalFormGame
+from equipoise.games._road_columns import LINK_COLUMNS
 
 #: A payoff table has one axis per player plus one; NumPy 1 allows 32.
 PLAYERS_LIMIT = 31
@@ -55,6 +56,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
+#: Names of columns in tables of links.
+ROAD_NAMES = frozenset(name for names in LINK_COLUMNS.values() for name in names)
 _WHOLE_NUMBER = re.compile(_NUMBER, re.ASCII)
 
 
@@ -380,8 +383,20 @@ def _parse_row(cells: list[str], place: str) -> list[float]:
         try:
             row.append(parse_number(cell))
         except ValueError as error:
-            raise ValueError(f"{place}, value {column}: {error}") from None
+            hint = _hint(cell)
+            raise ValueError(f"{place}, value {column}: {error}{hint}") from None
     return row
+
+
+def _hint(cell: str) -> str:
+    """Say what to do about a cell that is not a number of a zero-sum matrix."""
+    if ROAD_NAMES & set(cell.lower().split(";")):
+        return "; a road network has two files: give the table of its trips as the second"
+    if ";" in cell:
+        return "; separate numbers by commas, and write decimals with a point"
+    if "," in cell:
+        return "; for two payoffs in a cell use `NormalFormGame(A, B)` or a .nfg file"
+    return ""
 
 
 def format_csv(game: MatrixGame) -> str:

@@ -38,7 +38,7 @@ export async function open(root, state, save) {
     most = h("input", { type: "number", min: 1, max: 20, value: kept.links, onchange: (e) => { kept.links = +e.target.value; save(kept); } });
     controls.replaceChildren(
       field("Network", select([...catalogue.network.map((one) => [one.name, one.title]), ["", "From files"]], kept.game.name ?? "", (name) => name && change({ name }))),
-      drop("Or open two .tntp files: the network and its trips", ".tntp,.npz", (files) => oops.guard(async () => {
+      drop("Or open two files, .tntp or .csv: the network and its trips", ".tntp,.csv,.npz", (files) => oops.guard(async () => {
         const trips = (name) => /trips/i.test(name); // files with trips are opened last
         for (const file of files.sort((a, b) => trips(a.name) - trips(b.name))) {
           const name = await upload(file);
