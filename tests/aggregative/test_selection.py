@@ -196,7 +196,7 @@ def test_nothing_within_the_tolerance_is_not_solved():
     game = eq.AggregativeGame(influence, pennies, 2.0, scale=1.0, elementwise=False)
     solution = eq.solve(game, objective="welfare", tolerance=1e-6)
     assert not solution.status.ok
-    assert "above the tolerance" in solution.status.message
+    assert "the largest gain found" in solution.status.message
     assert "no profile of this game meets the tolerance" in solution.status.message
     assert np.isnan(solution.stats["price_of_anarchy"])
 

@@ -249,12 +249,12 @@ def test_solved_means_that_the_certificate_met_the_tolerance():
     by_default = eq.solve(town)
     assert by_default.tolerance == pytest.approx(1e-4 * np.ptp(rewards))
     upper = float(by_default.certificate.max_upper)
-    for tolerance, name in ((upper, "solved"), (0.99 * upper, "within the proven bound")):
+    for tolerance, name in ((upper, "solved"), (0.99 * upper, "not solved")):
         solution = eq.solve(town, tolerance=tolerance)
         assert solution.tolerance == tolerance
         assert (solution.status.name, solution.status.ok) == (name, name == "solved")
     sampled = eq.solve(town, objective="welfare", rounding="sample", tolerance=0.0)
-    assert sampled.status.name == "inexact"
+    assert sampled.status.name == "not solved"
 
 
 def test_a_study_is_the_solution_the_map_and_both_compared():
@@ -275,3 +275,20 @@ def test_a_study_is_the_solution_the_map_and_both_compared():
         np.mean(worst.value),
     ]
     assert study.equilibria == ()
+
+
+@pytest.mark.parametrize("lipschitz", [0.0, 1e3, 1e12])
+def test_the_status_follows_the_certificate_whatever_constant_is_declared(lipschitz):
+    """Rewards are constant, so nobody gains anything; only the bound depends on the constant."""
+    game = eq.AggregativeGame(
+        np.ones((1, 2, 1)), lambda x: np.array([[0.1, 0.2]]) + 0 * x[..., :1], lipschitz, counts=[3]
+    )
+    solution = eq.solve(game)
+    certificate = solution.certificate
+    assert certificate.max_gain == 0.0
+    assert solution.solved == (certificate.max_upper <= solution.tolerance) == (lipschitz < 1e12)
+    assert solution.status.name == ("solved" if solution.solved else "not solved")
+    assert "the largest gain found is 0 " in solution.status.message
+    stated = float(solution.status.message.split("gains more than ")[1].split(";")[0])
+    assert certificate.max_upper <= stated <= 1.011 * certificate.max_upper
+    assert "theory" not in solution.status.message  # its bound is zero, without rounding

@@ -107,7 +107,8 @@ def test_every_kind_is_solved_and_recorded(case):
     game, solution = solved(case)
     assert np.all(solution.status.solved)
     again = eq.certify(game, solution.policy, concept=solution.certificate.concept)
-    assert solution.solved is True and np.all(again.upper <= solution.tolerance)
+    assert solution.solved is True
+    assert np.all(again.upper <= solution.tolerance)
     assert certificates.solution_from_plain(solution.to_plain()) == solution
     record = report.record_of(game, solution, name="a game")
     assert record.scalars["kind"] == game.kind

@@ -117,7 +117,7 @@ def test_what_pivots_miss_is_solved_by_the_rest_of_the_cascade(monkeypatch):
     )
     solution = eq.solve(eq.MatrixGame(on_device(np.random.default_rng(4).random((40, 3, 3)))))
     assert solution.stats["stages"]["HiGHS"] == 1
-    assert solution.status.message.endswith("(1 by HiGHS)")
+    assert solution.status.message.endswith("1 by HiGHS)")
 
 
 def test_one_game_and_a_tolerance_of_the_users():

@@ -15,6 +15,7 @@ from equipoise.core import (
     Status,
     TableCertificate,
 )
+from equipoise.core.results import describe_gains
 
 
 @pytest.fixture
@@ -175,3 +176,15 @@ def test_the_plain_form_does_not_say_how_long_it_took_or_what_compiled_it():
     solution = eq.solve(eq.MatrixGame([[1.0, 0.0], [0.0, 1.0]]))
     assert {"engine", "seconds"} <= set(solution.stats)
     assert not {"engine", "seconds"} & set(solution.to_plain()["stats"])
+
+
+def test_sentences_never_understate_the_bound(rng):
+    for upper in np.append(10.0 ** rng.uniform(-320, 308, 1000), [0.0, 5e-324, 1.0, 0.99999, 1e-9]):
+        said = describe_gains(0.0, float(upper)).split("more than ")[1].split(";")[0]
+        assert upper <= float(said) <= 1.011 * upper + 1e-322
+    assert describe_gains(0.25, np.inf).startswith("nothing is proven")
+    assert describe_gains(0.25, np.nan).startswith("nothing is proven")
+
+
+def test_outcomes_of_earlier_files_are_read():
+    assert Status("within the proven bound", "", np.array(False)).name is Outcome.NOT_SOLVED

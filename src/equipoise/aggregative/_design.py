@@ -136,7 +136,7 @@ def design(
     worth, solution = tried[best]
     ok = solution.status.ok
     message = f"{len(tried)} games were solved; at the best point, {solution.status.message}"
-    name = Outcome.INTERRUPTED if stop else Outcome.SOLVED if ok else Outcome.INEXACT
+    name = Outcome.INTERRUPTED if stop else Outcome.SOLVED if ok else Outcome.NOT_SOLVED
     status = Status(name, message, np.asarray(ok))
     told = tuple(
         (

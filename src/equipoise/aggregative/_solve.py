@@ -34,7 +34,7 @@ from equipoise.aggregative._subroutine import (
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.results import Certificate, Outcome, Solution, Status
+from equipoise.core.results import Certificate, Outcome, Solution, Status, describe_gains
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
 from equipoise.runs import interruptible
 
@@ -325,13 +325,10 @@ def price(optimum: float, welfare: float, tolerance: float = 0.0) -> float:
 def make_status(
     game: Any, certificate: Certificate, tolerance: float, options: Options, stats: dict[str, Any]
 ) -> Status:
-    """Status of a solution: solved if the certificate bounds every gain by the tolerance.
-
-    Otherwise the gain may still be within the bound that the theory guarantees for the plan.
-    """
+    """Status of a solution: solved if the certificate bounds every gain by the tolerance."""
     gain, upper = float(certificate.max_gain), float(certificate.max_upper)
     bound, relaxed = stats["bound"], stats["relaxed"]
-    missed = Outcome.INEXACT
+    missed = Outcome.NOT_SOLVED
     if options.deadline.passed:
         missed = Outcome.INTERRUPTED if options.deadline.stop else Outcome.OUT_OF_TIME
     if options.free:
@@ -345,17 +342,13 @@ def make_status(
         outcome = Outcome.SOLVED if solved else missed
         return Status(outcome, "; ".join(message), np.asarray(solved))
     solved = upper <= tolerance
-    kept = bound is not None and gain <= bound + 1e-12 and relaxed == 1
-    missed = Outcome.WITHIN_BOUND if kept and missed is Outcome.INEXACT else missed
     outcome = Outcome.SOLVED if solved else missed
-    verb = "at most" if solved else "above"
-    message = [f"the largest gain is {upper:.3g}, {verb} the tolerance of {tolerance:.3g}"]
+    message = [f"{describe_gains(gain, upper, 'agent')} (tolerance {tolerance:.3g})"]
     message.append(f"found by {stats['method']}")
     if options.rounding == "sample":
         message.append("a sampled profile comes without a guarantee")
-    elif not solved and bound is not None:
-        verb = "within the bound of" if gain <= bound + 1e-12 else "above the bound of"
-        message.append(f"{verb} {bound:.3g} that the theory gives for this number of agents")
+    elif not solved and bound is not None and bound >= upper:
+        message.append(f"the theory's bound for this number of agents is {bound:.3g}")
     listed = stats["method"] == "enumeration"
     if "best_possible" in stats:
         message.append(_not_found(options, stats, solved))

@@ -38,10 +38,11 @@ class Outcome(enum.StrEnum):
     SOLVED = "solved"
     #: A policy was learned from samples; its certificate states how good it is.
     LEARNED = "learned"
-    #: A tolerance was missed; for a log, the advice uses combinations of actions that are rare.
+    #: The certificate misses the tolerance.
+    NOT_SOLVED = "not solved"
+    #: For a log, the advice uses combinations of actions that are rare; for samples of a simulator,
+    #: nothing is proven.
     INEXACT = "inexact"
-    #: The gains satisfy the bound that the theory proves, but miss the tolerance.
-    WITHIN_BOUND = "within the proven bound"
     #: Actions do not predict rewards in this log; the policy is the log's own play.
     NOTHING_LEARNED = "nothing learned"
     #: The log does not support advice; the policy is the log's own play, and the message says why.
@@ -50,6 +51,28 @@ class Outcome(enum.StrEnum):
     OUT_OF_TIME = "out of time"
     #: Ctrl-C ended the computation; the result is the best one found so far.
     INTERRUPTED = "interrupted"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Outcome | None":
+        """Return the present name of an outcome in files of version 0.2."""
+        return cls.NOT_SOLVED if value == "within the proven bound" else None
+
+
+def describe_gains(gain: float, upper: float, who: str = "player") -> str:
+    """Say what a certificate proves; `upper` is rounded upwards.
+
+    >>> describe_gains(0.0, 0.00296)
+    'no player gains more than 0.00296; the largest gain found is 0'
+    >>> describe_gains(0.5, 0.50001, "agent")
+    'no agent gains more than 0.501; the largest gain found is 0.5'
+    """
+    found = f"the largest gain found is {gain + 0.0:.3g}"
+    if not upper < np.inf:
+        return f"nothing is proven about the gains; {found}"
+    most = f"{upper:.3g}"
+    if float(most) < upper:
+        most = f"{1.005 * upper:.3g}"
+    return f"no {who} gains more than {most}; {found}"
 
 
 class Certificate(ABC):
@@ -392,7 +415,7 @@ class Status:
     >>> import equipoise as eq
     >>> status = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]])).status
     >>> status.ok, str(status)
-    (True, 'solved: the game met max_upper <= 2e-08')
+    (True, 'solved: no player gains more than 0; the largest gain found is 0 (tolerance 2e-08)')
     """
 
     #: How the computation ended: an `Outcome`, or its string value, which is converted.

@@ -12,7 +12,7 @@ from equipoise.certificates import certify
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
-from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Costs, assign, paths_of, spent_on
 
@@ -113,9 +113,9 @@ def solve_drivers(
     upper = float(certificate.max_upper)
     outcomes = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
     solved = upper <= allowed
-    outcome = Outcome.SOLVED if solved else outcomes.get(ended, Outcome.INEXACT)
-    side = "at most" if solved else "above"
-    told = f"the largest gain of a driver is {upper:.2g}, {side} {allowed:.2g}"
+    outcome = Outcome.SOLVED if solved else outcomes.get(ended, Outcome.NOT_SOLVED)
+    said = describe_gains(float(certificate.max_gain), upper, "driver")
+    told = f"{said} (tolerance {allowed:.3g})"
     status = Status(outcome, told, np.array(solved))
     stats |= {"rounds": passes, "moves": moves, "paths": policy.paths}
     stats |= {"total_cost": game.total_cost(policy.flows)}

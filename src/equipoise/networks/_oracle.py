@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.games import FlowPolicy, NetworkGame, OracleGame
 
 #: Sweeps over the populations between two calls of the oracle.
@@ -170,9 +170,9 @@ def solve_oracle(
     mean = abs(float(certificate.total_cost)) / agents
     allowed, upper = tolerance * mean, float(certificate.max_upper)
     solved = upper <= allowed
-    outcome = Outcome.SOLVED if solved else _OUTCOMES.get(ended, Outcome.INEXACT)
-    side = "at most" if solved else "above"
-    told = f"largest gain {upper:.2g}, {side} {tolerance:g} of the mean cost of an agent"
+    outcome = Outcome.SOLVED if solved else _OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+    said = describe_gains(float(certificate.max_gain), upper, "agent")
+    told = f"{said} (tolerance {tolerance:g} of the mean cost of an agent)"
     stats = {"method": "simplicial decomposition", "rounds": rounds}
     stats |= {"actions": sum(map(len, mixtures.actions))}
     stats["seconds"] = time.perf_counter() - begun

@@ -9,7 +9,7 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import is_installed
-from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Progress, assign
 from equipoise.networks._drivers import solve_drivers
@@ -159,9 +159,9 @@ def _increasing(game: NetworkGame, flows: np.ndarray) -> np.ndarray:
 
 def _status(certificate: Any, allowed: float, tolerance: float, ended: str) -> Status:
     upper, gap = float(certificate.max_upper), certificate.relative_gap
-    told = f"relative gap {gap:.2g}, largest excess {upper:.2g}"
+    told = describe_gains(float(certificate.max_gain), upper, "traveller")
+    told += f" (tolerance {tolerance:g} of the mean cost of a trip; relative gap {gap:.2g})"
     if np.isfinite(upper) and upper <= allowed:
-        told += f", at most {tolerance:g} of the mean cost of a trip"
         return Status(Outcome.SOLVED, told, np.array(True))
     outcomes = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
     hints = {
@@ -171,7 +171,5 @@ def _status(certificate: Any, allowed: float, tolerance: float, ended: str) -> S
         "stuck": "progress has ended far above rounding: use a larger tolerance, or check that the "
         "costs are smooth and that `derivative` is their derivative",
     }
-    told += (
-        f", above {tolerance:g} of the mean cost of a trip; {hints.get(ended, hints['stalled'])}"
-    )
-    return Status(outcomes.get(ended, Outcome.INEXACT), told, np.array(False))
+    told += f": {hints.get(ended, hints['stalled'])}"
+    return Status(outcomes.get(ended, Outcome.NOT_SOLVED), told, np.array(False))

@@ -34,10 +34,10 @@ from equipoise.solvers._continuous import largest_reward
 from equipoise.solvers._continuous import solve_continuous as find_continuous
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
-from equipoise.solvers._matrix import TOLERANCE, as_tolerance, solve_matrix
+from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
-from equipoise.solvers._units import by_player, by_range, in_usual_units, is_plain, judged, similar
+from equipoise.solvers._units import by_player, by_range, in_usual_units, is_plain, similar
 
 Progress = Callable[[dict[str, Any]], None]
 #: Default time limit of games with three and more players, in seconds.
@@ -160,7 +160,7 @@ def solve_normal_form(
         message = f"quantal response equilibrium at rationality {rationality:g}, not a Nash one"
         if not reached.all():
             message = f"the logit path was not followed to rationality {rationality:g}"
-        name = Outcome.SOLVED if reached.all() else _OUTCOMES.get(ended, Outcome.INEXACT)
+        name = Outcome.SOLVED if reached.all() else _OUTCOMES.get(ended, Outcome.NOT_SOLVED)
         status, none = Status(name, message, reached), np.full((*batch, game.players), np.nan)
         return Solution(policy, certificate.value, certificate, status, none, stats)
     allowed = by_player(game, allowed, tolerance)
@@ -191,7 +191,7 @@ def _status(certificate: Any, allowed: np.ndarray, ended: str, method: str) -> S
         advice = "raise `time_limit`"
     elif ended == "interrupted":
         advice = "this is the best policy found before the interruption"
-    status = judged(certificate, allowed, f" ({method})", advice)
+    status = make_status(certificate, allowed, method, advice)
     if status.ok or ended not in _OUTCOMES:
         return status
     return Status(_OUTCOMES[ended], status.message, status.solved)
@@ -217,7 +217,7 @@ def _solve_bimatrices(
     def certified() -> tuple[Profile, TableCertificate, Status]:
         policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
         certificate = certify(game, policy)
-        status = judged(certificate, allowed, " (Lemke-Howson)", "raise `tolerance`")
+        status = make_status(certificate, allowed, "Lemke-Howson", "raise `tolerance`")
         return policy, certificate, status
 
     lost = ~(total(x) > 0.5)
@@ -473,7 +473,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         why = "interrupted, and more may exist" if ended is Outcome.INTERRUPTED else why
         what = f"equilibria; {why}"
     solved = np.array(complete and all(s.status.ok for s in solutions))
-    name = Outcome.SOLVED if solved else Outcome.INEXACT if complete else ended
+    name = Outcome.SOLVED if solved else Outcome.NOT_SOLVED if complete else ended
     return Equilibria(
         tuple(solutions),
         tuple(tuple(part) for part in components),
@@ -486,6 +486,6 @@ def _certified(game: Any, payoffs: np.ndarray, profile: Any) -> Solution:
     policy = Profile(profile)
     certificate = certify(game, policy)
     allowed = by_player(game, as_tolerance(None, _ranges(payoffs), ()))
-    status = judged(certificate, allowed, "", "raise `tolerance`")
+    status = make_status(certificate, allowed, "", "raise `tolerance`")
     value = certificate.value[..., 0] if isinstance(game, MatrixGame) else certificate.value
     return Solution(policy, value, certificate, status, allowed)

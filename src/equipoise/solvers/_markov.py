@@ -59,9 +59,9 @@ def solve_markov(
         value=value.reshape(*batch, states),
         certificate=certificate,
         status=make_status(
-            certificate.max_upper,
+            certificate,
             allowed,
-            f" after {sweeps} sweeps",
+            f"after {sweeps} sweeps",
             "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`",
         ),
         tolerance=allowed,

@@ -10,8 +10,8 @@ from equipoise.certificates import KINDS
 from equipoise.core import checks
 from equipoise.core.devices import doubles, on_accelerator
 from equipoise.core.errors import InputError
-from equipoise.core.reductions import extremes
-from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.reductions import extremes, smallest
+from equipoise.core.results import Certificate, Outcome, Solution, Status, describe_gains
 from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch, solve_on_device
 from equipoise.games import MatrixGame, Profile
 
@@ -42,9 +42,9 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
         value=result.value.reshape(batch),
         certificate=certificate,
         status=make_status(
-            certificate.max_upper,
+            certificate,
             allowed,
-            f" ({', '.join(helped)})" if helped else "",
+            ", ".join(helped),
             "raise `tolerance`, or rescale the payoffs to a smaller range, since float64 keeps "
             "about 16 digits of the largest payoff",
         ),
@@ -86,20 +86,28 @@ def as_tolerance(
     return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
 
 
-def make_status(upper: Any, allowed: Any, how: str, advice: str) -> Status:
-    """Say how many games met the tolerance: `upper` is the proven bound on every gain."""
+def make_status(certificate: Certificate, allowed: Any, how: str, advice: str) -> Status:
+    """Compare the proven bounds on all gains with the tolerance of every game, or every player.
+
+    `how` says how the policy was computed, and `advice` what helps if a game is not solved.
+    """
     if allowed.ndim == 0:  # plain floats are faster for a single game
-        worst, most = float(upper), float(allowed)
-        solved, missed = np.asarray(worst <= most), not worst <= most
-        subject, limit = "the game", f"{most:g}"
+        upper, low = float(certificate.max_upper), float(allowed)
+        games, high, missed, solved = 1, low, int(not upper <= low), np.asarray(upper <= low)
+        gain = float(certificate.max_gain)
     else:
         with doubles(allowed):
-            solved = upper <= allowed
+            if allowed.ndim < certificate.upper.ndim:
+                solved = certificate.max_upper <= allowed
+            else:
+                solved = smallest(certificate.upper <= allowed)
             games, missed = solved.size, 0 if solved.all() else int((~solved).sum())
-            worst, low, high = (float(x) for x in (upper.max(), allowed.min(), allowed.max()))
-        subject = "the game" if games == 1 else f"{missed or games} of {games} games"
-        limit = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+            numbers = certificate.gains.max(), certificate.upper.max(), allowed.min(), allowed.max()
+            gain, upper, low, high = (float(x) for x in numbers)
+    said = [f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}"]
+    message = f"{describe_gains(gain, upper)} ({', '.join(said + [how] * bool(how))})"
+    if games > 1:
+        message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
     if not missed:
-        return Status(Outcome.SOLVED, f"{subject} met max_upper <= {limit}{how}", solved)
-    message = f"{subject} missed max_upper <= {limit}{how}; the largest is {worst:.3g}: {advice}"
-    return Status(Outcome.INEXACT, message, solved)
+        return Status(Outcome.SOLVED, message, solved)
+    return Status(Outcome.NOT_SOLVED, f"{message}: {advice}" if advice else message, solved)

@@ -99,9 +99,8 @@ def _restored(
         allowed = found.tolerance
         return Solution(found.policy, certificate.value, certificate, found.status, allowed, stats)
     allowed = by_player(game, _default(game, table, found), options.get("tolerance"))
-    how = f" ({stats['method']})" if "method" in stats else ""
-    status = judged(certificate, allowed, how, "raise `tolerance`")
-    if not status.ok and found.status.name not in (Outcome.SOLVED, Outcome.INEXACT):
+    status = make_status(certificate, allowed, stats.get("method", ""), "raise `tolerance`")
+    if not status.ok and found.status.name not in (Outcome.SOLVED, Outcome.NOT_SOLVED):
         status = Status(found.status.name, status.message, status.solved)
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
 
@@ -150,24 +149,6 @@ def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     share = np.where(apart.any(-1, keepdims=True) & (each > 0.0), each, top)
     share = share / np.where(top > 0.0, top, 1.0)
     return np.maximum(allowed[..., None] * share, SMALLEST * (top > 0.0))
-
-
-def judged(certificate: Any, allowed: np.ndarray, how: str, advice: str) -> Status:
-    """Return the status of a game or a batch, with one tolerance or one for each player."""
-    upper = np.asarray(certificate.upper)
-    if allowed.ndim < upper.ndim:
-        return make_status(certificate.max_upper, allowed, how, advice)
-    if (allowed == allowed[..., :1]).all():
-        return make_status(certificate.max_upper, allowed[..., 0], how, advice)
-    solved = (upper <= allowed).all(-1)
-    missed = int(solved.size - solved.sum())
-    subject = "the game" if solved.size == 1 else f"{missed or solved.size} of {solved.size} games"
-    limit = f"{allowed.min():g} to {allowed.max():g}, by player"
-    if not missed:
-        return Status(Outcome.SOLVED, f"{subject} met upper <= {limit}{how}", solved)
-    worst = float(np.max(upper / np.maximum(allowed, SMALLEST)))
-    message = f"{subject} missed upper <= {limit}{how}; the largest is {worst:.3g} times as much"
-    return Status(Outcome.INEXACT, f"{message}: {advice}", solved)
 
 
 def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
