@@ -27,7 +27,10 @@ LOGS = Path(".cache/soak")
 
 
 class Part(NamedTuple):
-    """Cases of the usual run, minutes that it takes on one core, and cases of the long run."""
+    """Cases of the usual run, minutes that it takes on one core, and cases of the long run.
+
+    The cases of `attacks` are seconds for each of them.
+    """
 
     cases: int
     minutes: float
@@ -41,6 +44,7 @@ class Part(NamedTuple):
 #: One line a part, in alphabetical order. `soak.PART` is a module with `main(cases, seed)`, which
 #: returns its figures and, as "failures", what failed: a list or a number.
 PARTS = {
+    "attacks": Part(20, 20, 200),
     "certificates": Part(10_000, 30, 100_000),
     "crowds": Part(472, 5, 4_720),
     "engines": Part(200, 10, 200),
