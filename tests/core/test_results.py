@@ -10,6 +10,7 @@ from equipoise.certificates import certificate_from_plain
 from equipoise.core import (
     AggregativeCertificate,
     Certificate,
+    Interval,
     Outcome,
     Solution,
     Status,
@@ -188,3 +189,15 @@ def test_sentences_never_understate_the_bound(rng):
 
 def test_outcomes_of_earlier_files_are_read():
     assert Status("within the proven bound", "", np.array(False)).name is Outcome.NOT_SOLVED
+
+
+def test_an_interval_holds_its_ends_and_refuses_others():
+    assert Interval(1, np.float64(1.5)) == Interval(1.0, 1.5)
+    assert type(Interval(np.float64(1), 2).lower) is float
+    assert str(Interval(1.0334, np.inf)) == "1.0334 to inf"
+    assert str(Interval(2.0, 2.0 + 1e-12)) == "2"
+    for lower, upper in ((1.0, 0.5), (np.nan, 1.0), (0.0, np.nan)):
+        with pytest.raises(eq.core.InputError, match="upper: expected a number >= "):
+            Interval(lower, upper)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Interval(0.0, 1.0).lower = 2.0  # pyright: ignore[reportAttributeAccessIssue]

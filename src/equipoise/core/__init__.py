@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from equipoise.core.errors import InputError as InputError
     from equipoise.core.results import AggregativeCertificate as AggregativeCertificate
     from equipoise.core.results import Certificate as Certificate
+    from equipoise.core.results import Interval as Interval
     from equipoise.core.results import Outcome as Outcome
     from equipoise.core.results import Solution as Solution
     from equipoise.core.results import Status as Status
     from equipoise.core.results import TableCertificate as TableCertificate
 
 _RESULTS = (
-    *("AggregativeCertificate", "Certificate", "Outcome", "Solution", "Status"),
+    *("AggregativeCertificate", "Certificate", "Interval", "Outcome", "Solution", "Status"),
     "TableCertificate",
 )
 _PUBLIC: dict[str, str | None] = {

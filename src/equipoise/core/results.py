@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
+from equipoise.core.errors import InputError
 from equipoise.core.html import ROWS, html_card, html_facts, html_table
 from equipoise.core.reductions import largest, total
 
@@ -73,6 +74,35 @@ def describe_gains(gain: float, upper: float, who: str = "player") -> str:
     if float(most) < upper:
         most = f"{1.005 * upper:.3g}"
     return f"no {who} gains more than {most}; {found}"
+
+
+@final
+@dataclass(frozen=True)
+class Interval:
+    """A number that is proven to be at least `lower` and at most `upper`.
+
+    `upper` is infinite where nothing bounds the number from above.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> interval = eq.core.Interval(1.25, 1.5)
+    >>> interval.lower, interval.upper, str(interval)
+    (1.25, 1.5, '1.25 to 1.5')
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        if not self.lower <= self.upper:
+            raise InputError("upper", f"a number >= {self.lower:g}, the lower end", self.upper)
+
+    def __str__(self) -> str:
+        ends = [f"{end:.6g}" for end in (self.lower, self.upper)]
+        return " to ".join(dict.fromkeys(ends))
 
 
 class Certificate(ABC):
