@@ -162,7 +162,7 @@ def printed_markov_gap(
     """Bound of Theorem 3 up to its constant, for `error` = log(N H |R| |P| / delta) / M.
 
     For K = 1 the transition term of the paper's proof, `H^2 N sqrt(C_S T H eps / lambda)`, exceeds
-    this bound.
+    this bound; docs/theory/interaction-rank.md proves the bound for `C_S H^8 eps <= 1`.
 
     **Example**
 
