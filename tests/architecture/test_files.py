@@ -11,7 +11,7 @@ FILES = sorted(
     for folder in ("src", "tests", "benchmarks", "examples")
     for file in (ROOT / folder).rglob("*.py")
 )
-LONGEST = 500
+LONGEST = 700
 UNSAFE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 
 
