@@ -178,13 +178,14 @@ class Config:
     held_out: int = 256
     #: Stop after this many evaluations without a better result. None never stops early.
     patience: int | None = None
-    #: Held-out value that selects the weights and stops training: the NashConv after the last round
-    #: ("gap"), or the divergence from the expert ("kl", which requires loss "expert"). In Markov
-    #: games this NashConv is scaled (the mean over states, times 1 - discount), and is therefore
-    #: smaller than the `nash_conv` of `evaluate`.
-    stop_on: Literal["gap", "kl"] = "gap"
-    #: Stop when the held-out value of every seed is below this, in the unit of stop_on. None never
-    #: stops early.
+    #: Value that stops training and, if it is a held-out one, selects the weights: the NashConv
+    #: after the last round ("gap"), the divergence from the expert ("kl"), or the loss in training
+    #: ("cross-entropy", the paper's rule, which takes the latest weights). The last two require
+    #: loss "expert". In Markov games this NashConv is scaled (the mean over states, times
+    #: 1 - discount), and is therefore smaller than the `nash_conv` of `evaluate`.
+    stop_on: Literal["gap", "kl", "cross-entropy"] = "gap"
+    #: Stop when the value of every seed is below this, in the unit of stop_on. None never stops
+    #: early. With "cross-entropy", each seed stops by itself.
     stop_below: float | None = None
 
     def __post_init__(self) -> None:
@@ -207,8 +208,10 @@ class Config:
             expected = "contexts 'on-policy' and loss 'exploitability' with adaptive tokens"
             raise InputError("tokens", expected, found)
         self.staged()
-        if self.stop_on == "kl" and self.loss != "expert":
-            raise InputError("stop_on", "'gap' unless loss is 'expert'", "'kl'")
+        if self.stop_on != "gap" and self.loss != "expert":
+            raise InputError("stop_on", "'gap' unless loss is 'expert'", repr(self.stop_on))
+        if self.stop_on == "cross-entropy" and self.patience is not None:
+            raise InputError("patience", "None with stop_on 'cross-entropy'", self.patience)
         for name, default in _meaningless(vars(self)).items():
             decider, words = MEANINGFUL[name]
             unless = f"{decider} is {' or '.join(map(repr, words))}"
@@ -265,8 +268,10 @@ class Config:
 
         The paper does not say who plays the contexts or what the labels are; here mirror descent
         plays them and labels are samples of the equilibrium. Training stops when the held-out
-        divergence from the expert no longer falls. The printed rule, a cross-entropy below .01, is
-        unattainable, since it lies below the entropy of mixed equilibria.
+        divergence from the expert no longer falls. The printed rule is
+        `Config.paper(stop_on="cross-entropy", stop_below=0.01, patience=None)`. It can apply only
+        if the mean entropy of the training games' equilibria is below .01, so only if nearly all
+        of them are pure.
 
         >>> Config.paper(rounds=32, training_games=50).training_games
         50

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import equinox as eqx
@@ -167,6 +168,8 @@ class Learned(eqx.Module):
 
     models: Transformer
     optimiser: Any
+    #: (seeds,): whether training has ended; None unless the cross-entropy ends it.
+    stopped: Any = None
 
 
 class Trainer(eqx.Module):
@@ -189,7 +192,9 @@ class Trainer(eqx.Module):
     def start(self) -> Learned:
         """Return the state before the first step; weights are copied, since steps donate theirs."""
         models: Any = copied(self.players.models)
-        return Learned(models, jax.vmap(make_optimiser(self.config, self.total).init)(models))
+        memory = jax.vmap(make_optimiser(self.config, self.total).init)(models)
+        ends = self.config.stop_on == "cross-entropy" and self.config.stop_below is not None
+        return Learned(models, memory, jnp.zeros(self.players.seeds, bool) if ends else None)
 
     def cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         """Play once and make a cycle of updates, for every seed; metrics are (seeds, updates)."""
@@ -212,10 +217,15 @@ class Trainer(eqx.Module):
                 gradient = jax.tree.map(jnp.multiply, gradient, self.mask)
             weights: Any = learned.models
             change, memory = optimiser.update(gradient, learned.optimiser, weights)
-            after = Learned(eqx.apply_updates(weights, change), memory)
+            after = Learned(eqx.apply_updates(weights, change), memory, learned.stopped)
             return after, {"loss": loss, **metrics}
 
-        return jax.lax.scan(update, learned, jnp.arange(self.config.cycle))
+        after, metrics = jax.lax.scan(update, learned, jnp.arange(self.config.cycle))
+        if learned.stopped is None:
+            return after, metrics
+        below = metrics["loss"].mean() < self.config.stop_below
+        after = eqx.tree_at(lambda state: state.stopped, after, after.stopped | below)
+        return jax.tree.map(partial(jnp.where, learned.stopped), learned, after), metrics
 
     def data(
         self, models: Transformer, key: jax.Array

@@ -54,9 +54,9 @@ def sweep(
     """Train players on each of several families of one shape, all in one compiled program.
 
     An accelerator trains all of them at once, a CPU one after the other. Family `i` is trained with
-    the key `fold_in(key, i)`. The function returns the players after `config.steps` steps: there is
-    no early stopping and no selection by held-out value. Families may differ only in numbers, so
-    create them with the same function.
+    the key `fold_in(key, i)`. The function returns the players after `config.steps` steps. Only the
+    rule `stop_on="cross-entropy"` stops earlier, each family by itself, and no weights are selected
+    by held-out values. Families may differ only in numbers, so create them with the same function.
 
     With several configs, the result is a list of players for each config, trained with the same
     keys. Configs may differ in the size of their models and in everything else except `steps`,

@@ -109,7 +109,7 @@ def pretrain(
     described = files.describe_family(family)
     if run is None:
         found = _train(trainer, family, config, held_out, key, None).state
-        return trainer.players.with_models(_chosen(found))
+        return trainer.players.with_models(_chosen(found, config))
     plain = {
         "family": described,
         "config": config,
@@ -123,7 +123,7 @@ def pretrain(
             found = files.load(run) if leads else trainer.players
             return found.with_models(from_first_process(found.models))
         reached = _train(trainer, family, config, held_out, key, folder)
-        players = trainer.players.with_models(_chosen(reached.state))
+        players = trainer.players.with_models(_chosen(reached.state, config))
         if folder is None:
             return players
         if reached.stopped:
@@ -226,6 +226,8 @@ def _train(
         return state, row
 
     def ended(state: Progress) -> bool:
+        if state.learned.stopped is not None:
+            return bool(state.learned.stopped.all())
         if config.patience is not None and int(state.stale) >= config.patience:
             return True
         return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
@@ -236,10 +238,11 @@ def _train(
     return resumable(run, first, cycle, total, name="pre-training", stride=stride, ended=ended)
 
 
-def _chosen(state: Progress) -> Transformer:
-    """Return the weights with the best held-out value, or the latest before any evaluation."""
+def _chosen(state: Progress, config: Config) -> Transformer:
+    """Return the weights with the best held-out value, or the latest if none was asked for."""
     evaluated = bool(jnp.isfinite(state.best_value).any())
-    return state.best if evaluated else state.learned.models
+    latest = config.stop_on == "cross-entropy" or not evaluated
+    return state.learned.models if latest else state.best
 
 
 def _check_finite(config: Config, step: int, found: dict[str, np.ndarray]) -> None:

@@ -93,9 +93,13 @@ class Figure:
         return self.load().plot(record)
 
 
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 FIGURES = tuple(
     # TOML has lists, and the settings of a config are tuples.
-    Figure(**(entry | {"changes": {k: tuple(v) for k, v in entry.get("changes", {}).items()}}))
+    Figure(**(entry | {"changes": {k: _tuple(v) for k, v in entry.get("changes", {}).items()}}))
     for entry in _LISTED["figures"]
 )
 
