@@ -204,7 +204,7 @@ def _one(config: Config, part: str, length: int, key: int, folder: Path | None) 
 
 
 def _static(config: Config, panel: Panel, family: str, key: int) -> dict[str, np.ndarray]:
-    """Return the gaps of the base game's equilibrium and of uniform play, the same at any length."""
+    """Return the gaps of the base game's equilibrium and of uniform play at every length."""
     columns: dict[str, list[float]] = {BASE: [], UNIFORM: []}
     for seed in range(config.seeds):
         games = panel.test_games(family, seed, config.test_games, key)
@@ -243,31 +243,43 @@ def plot(record: Record) -> Any:
     1
     """
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     panels = list(dict.fromkeys(name.partition("|")[0] for name in record.arrays))
-    sides = [[p for p in panels if p.startswith(first)] for first in "AS"]
-    shown = [side for side in sides if side]
-    figure = Figure(figsize=(4.6 * max(len(shown), 1), 3.8), layout="constrained")
+    sides = {
+        "matrix games": [p for p in panels if p.startswith("A")],
+        "Markov games": [p for p in panels if p.startswith("S")],
+    }
+    shown = {title: side for title, side in sides.items() if side}
+    figure = Figure(figsize=(4.2 * max(len(shown), 1), 3.8), layout="constrained")
     first: Any = None
-    for i, side in enumerate(shown):
+    for i, (title, side) in enumerate(shown.items()):
         axes = figure.add_subplot(1, len(shown), 1 + i, sharey=first)
         first = first or axes
         for colour, panel in zip(COLOURS, side, strict=False):
-            x = record.arrays[f"{panel}|x"]
             for curve, dash in CURVES.items():
-                values = record.arrays.get(f"{panel}|{curve}")
-                if values is None:
-                    continue
-                mean = values.mean(0)
-                spread = values.std(0, ddof=1) if len(values) > 1 else 0.0 * mean
-                if curve != SEPARATE:
-                    spread = 0.0 * mean
-                low = np.maximum(mean - spread, mean / 10)
-                style: dict[str, Any] = {"color": colour, "label": f"{panel}, {curve}"}
-                style |= {"marker": "o", "ms": 3} if curve == SEPARATE else {"lw": 1.0}
-                draw_band(axes, x, mean, low, mean + spread, dash, **style)
+                _draw(axes, record, panel, curve, dash, colour)
+        colours = [
+            Line2D([], [], color=colour, label=p) for colour, p in zip(COLOURS, side, strict=False)
+        ]
         axes.set_xscale("log", base=2)
-        title = "matrix games" if side[0].startswith("A") else "Markov games, 3 actions"
         axes.set_title(title, fontsize=9)
-        finish(axes, 6, yscale="log", xlabel="length of the trajectory", ylabel="gap")
+        finish(axes, None, yscale="log", xlabel="length of the trajectory", ylabel="gap")
+        axes.legend(handles=colours, loc="lower right", fontsize=7, frameon=False)
+    lines = [Line2D([], [], color="#404040", ls=dash, label=c) for c, dash in CURVES.items()]
+    place = {"loc": "outside upper center", "ncols": 4, "fontsize": 8, "frameon": False}
+    figure.legend(handles=lines, **place)
     return figure
+
+
+def _draw(axes: Any, record: Record, panel: str, curve: str, dash: str, colour: str) -> None:
+    values = record.arrays.get(f"{panel}|{curve}")
+    if values is None:
+        return
+    mean, spread = values.mean(0), np.zeros(values.shape[1])
+    style: dict[str, Any] = {"color": colour, "lw": 1.0}
+    if curve == SEPARATE:
+        spread = values.std(0, ddof=1) if len(values) > 1 else spread
+        style |= {"marker": "o", "ms": 3, "lw": 2.0}
+    low = np.maximum(mean - spread, mean / 10)
+    draw_band(axes, record.arrays[f"{panel}|x"], mean, low, mean + spread, dash, **style)
