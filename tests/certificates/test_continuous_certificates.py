@@ -1,6 +1,7 @@
 """Gains where actions are numbers, against brute force, and bounds where rewards are functions."""
 
 import itertools
+from fractions import Fraction
 from functools import partial
 
 import jax.numpy as jnp
@@ -212,6 +213,26 @@ class TestFunctions:
         assert (certificate.upper >= expected.gains).all()
         np.testing.assert_allclose(certificate.upper, expected.gains, atol=tolerance)
         np.testing.assert_allclose(certificate.gains, expected.gains, atol=tolerance)
+
+    @pytest.mark.parametrize("size", [2.0**20, 1e12])
+    @pytest.mark.parametrize("weights", [(1 / 7, 2 / 7, 4 / 7), (0.2, 0.4, 0.4), (0.3, 0.6, 0.1)])
+    def test_large_rewards_that_cancel_in_the_mean_are_rounded_as_large_ones(self, size, weights):
+        """The mean of r = a / 4 + size b over b is near zero; its rounding is that of `size`."""
+        other = (-1.0, 0.5, 0.0)
+
+        def reward(a):
+            return jnp.stack([0.25 * a[0] + size * a[1], 0.0 * a[1]])
+
+        def mean(a):
+            pairs = zip(weights, other, strict=True)
+            means = [Fraction(w) * Fraction(0.25 * a + size * b) for w, b in pairs]
+            return sum(means) / sum(map(Fraction, weights))
+
+        game = eq.ContinuousGame.from_function(reward, 2, lipschitz=0.25)
+        policy = ContinuousPolicy([[0.0] * 3, other], [[1.0, 0.0, 0.0], weights])
+        certificate = eq.certify(game, policy)
+        assert Fraction(float(certificate.upper[0])) >= mean(1.0) - mean(0.0)
+        assert certificate.upper[0] <= 0.25 + 1e-13 * size
 
     def test_without_constants_they_are_what_was_found(self, rng):
         exact, game = self.pair(rng)

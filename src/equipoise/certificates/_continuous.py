@@ -217,23 +217,22 @@ def _certify_function(
     neither is known.
     """
     profiles, chances = _profiles(policy)
-    value, found, bound = (np.zeros(game.policy_shape) for _ in range(3))
-    size = 0.0
+    value, slack, found, bound = (np.zeros(game.policy_shape) for _ in range(4))
     for context in range(game.contexts):
         trial = _Trial(reward, context, profiles[context], chances[context])
-        value[context] = trial.value()
+        value[context], slack[context] = trial.value()
         if reward.lipschitz is None and reward.curvature is None:
             found[context], bound[context] = _search(trial), np.inf
         else:
             found[context], bound[context] = _divide(trial, reward)
-        size = max(size, float(np.abs(found[context]).max()), float(np.abs(value[context]).max()))
     found = np.maximum(found, value)
-    # Rewards are taken as the function computes them; their means over profiles are rounded.
-    slack = np.full(value.shape, EPS * (4 * len(chances[0]) + 2 * WEIGHTS + 16) * size)
+    size = float(np.maximum(np.abs(found), slack).max())
     tiny = SMALLEST * len(chances[0]) if size > 0.0 else 0.0  # products of chances and rewards
     frame = Normalised(np.zeros(1), np.zeros(()), 0, size, tiny)
     upper = np.maximum(bound, value) - value + slack
-    return _certificate(game, frame, value, found - value, upper, slack, method=_method(reward))
+    return _certificate(
+        game, frame, value, found - value, upper, 2.0 * slack, method=_method(reward)
+    )
 
 
 def _method(reward: RewardFunction) -> str:
@@ -270,20 +269,29 @@ def _profiles(policy: ContinuousPolicy) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Expected rewards of single deviations in one context."""
+    """Expected rewards of single deviations in one context, and bounds on their rounding.
+
+    Rewards are taken as the function computes them. Their mean over profiles is rounded in
+    proportion to the mean of their sizes, which may be far larger than the mean itself.
+    """
 
     reward: RewardFunction
     context: int
     profiles: np.ndarray
     chances: np.ndarray
 
+    def _mean(self, rewards: np.ndarray) -> np.ndarray:
+        """(2, ...): means of rewards (profiles, ...), and bounds on their rounding."""
+        unit = EPS * (2 * len(self.chances) + WEIGHTS + 8)
+        return np.stack([self.chances @ rewards, unit * (self.chances @ np.abs(rewards))])
+
     def value(self) -> np.ndarray:
-        """(agents,): rewards without a deviation."""
-        return self.chances @ self.reward.rewards(self.profiles, self._contexts(self.profiles))
+        """(2, agents): rewards without a deviation, and bounds on their rounding."""
+        return self._mean(self.reward.rewards(self.profiles, self._contexts(self.profiles)))
 
     def own(self, agents: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """(trials,): the reward of each agent if it alone plays that action."""
-        result = np.empty(len(agents))
+        """(2, trials): the reward of each agent if it alone plays that action, and its rounding."""
+        result = np.empty((2, len(agents)))
         size = max(1, 2_000_000 // self.profiles.size)
         for start in range(0, len(agents), size):
             part = slice(start, start + size)
@@ -291,24 +299,24 @@ class _Trial:
             joint = np.repeat(self.profiles[None], len(rows), 0)
             joint[rows, :, agents[part]] = actions[part, None]
             rewards = self.reward.rewards(joint, self._contexts(joint))
-            result[part] = rewards[rows, :, agents[part]] @ self.chances
+            result[:, part] = self._mean(rewards[rows, :, agents[part]].T)
         return result
 
     def _contexts(self, actions: np.ndarray) -> np.ndarray:
         return np.full(actions.shape[:-1], self.context)
 
     def on_grid(self) -> tuple[np.ndarray, np.ndarray]:
-        """(points,) and (agents, points): rewards on the first grid."""
+        """(points,) and (2, agents, points): rewards on the first grid, and their rounding."""
         grid = np.linspace(-1.0, 1.0, _GRID + 1)
         count = self.profiles.shape[1]
         agents = np.repeat(np.arange(count), len(grid))
-        return grid, self.own(agents, np.tile(grid, count)).reshape(count, -1)
+        return grid, self.own(agents, np.tile(grid, count)).reshape(2, count, -1)
 
 
 def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarray]:
-    """(agents,), (agents,): the best reward found, and an upper bound."""
-    grid, values = trial.on_grid()
-    _refute(grid, values, reward)
+    """(agents,), (agents,): the best reward found, and an upper bound, rounding included."""
+    grid, (values, slack) = trial.on_grid()
+    _refute(grid, values, slack, reward)
     count = len(values)
     found = values.max(1)
     tolerance = np.maximum(
@@ -316,7 +324,7 @@ def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarr
     )
     agents = np.repeat(np.arange(count), _GRID)
     ends = np.stack([np.tile(grid[:-1], count), np.tile(grid[1:], count)])
-    rewards = np.stack([values[:, :-1].ravel(), values[:, 1:].ravel()])
+    rewards, slack = (np.stack([v[:, :-1].ravel(), v[:, 1:].ravel()]) for v in (values, slack))
     closed = np.array(found)  # bounds of intervals that need no further halving
     spent = values.size
     while True:
@@ -324,25 +332,28 @@ def _divide(trial: _Trial, reward: RewardFunction) -> tuple[np.ndarray, np.ndarr
         halved = bound > found[agents] + tolerance[agents]
         if spent + halved.sum() > MOST_TRIALS * count:
             halved[:] = False
-        np.maximum.at(closed, agents[~halved], bound[~halved])
+        np.maximum.at(closed, agents[~halved], (bound + slack.max(0))[~halved])
         if not halved.any():
             return found, closed
         agents, ends, rewards = agents[halved], ends[:, halved], rewards[:, halved]
-        middle = ends.mean(0)
-        value = trial.own(agents, middle)
+        slack, middle = slack[:, halved], ends.mean(0)
+        value, error = trial.own(agents, middle)
         spent += len(value)
         np.maximum.at(found, agents, value)
         agents = np.tile(agents, 2)
         ends = np.hstack([[ends[0], middle], [middle, ends[1]]])
         rewards = np.hstack([[rewards[0], value], [value, rewards[1]]])
+        slack = np.hstack([[slack[0], error], [error, slack[1]]])
 
 
-def _refute(grid: np.ndarray, values: np.ndarray, reward: RewardFunction) -> None:
-    """Reject a stated bound that rewards on the grid contradict."""
+def _refute(
+    grid: np.ndarray, values: np.ndarray, slack: np.ndarray, reward: RewardFunction
+) -> None:
+    """Reject a stated bound that rewards on the grid contradict by more than rounding."""
     step = grid[1] - grid[0]
     steepest = float(np.abs(np.diff(values)).max()) / step
     bent = float(-np.diff(values, n=2).min()) / step**2
-    rounding = 1e-9 * float(np.abs(values).max())
+    rounding = max(1e-9 * float(np.abs(values).max()), 4.0 * float(slack.max()))
     for name, stated, found, slack in (
         ("lipschitz", reward.lipschitz, steepest, rounding / step),
         ("curvature", reward.curvature, bent, rounding / step**2),
@@ -372,7 +383,7 @@ def _bound(length: np.ndarray, values: np.ndarray, reward: RewardFunction) -> np
 
 def _search(trial: _Trial) -> np.ndarray:
     """(agents,): best reward on the grid and, by golden-section search, near its best points."""
-    grid, values = trial.on_grid()
+    grid, (values, _) = trial.on_grid()
     best = values.argmax(1)
     agents = np.arange(len(values))
     left, right = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, _GRID)]
@@ -380,7 +391,7 @@ def _search(trial: _Trial) -> np.ndarray:
     found = values.max(1)
     for _ in range(_REFINEMENTS):
         first, second = right - ratio * (right - left), left + ratio * (right - left)
-        tried = trial.own(np.concatenate([agents, agents]), np.concatenate([first, second]))
+        tried = trial.own(np.concatenate([agents, agents]), np.concatenate([first, second]))[0]
         one, two = tried[: len(agents)], tried[len(agents) :]
         found = np.maximum(found, np.maximum(one, two))
         left, right = np.where(one < two, first, left), np.where(one < two, right, second)
