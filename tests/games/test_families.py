@@ -165,6 +165,7 @@ class TestRefusals:
             ({"actions": (2, -1)}, "actions: expected a whole number >= 1, found -1"),
             ({"states": 0}, "states: expected a whole number >= 1, found 0"),
             ({"states": 2, "discount": 1.0}, r"discount: expected a number in \[0.0, 1.0\)"),
+            ({"states": 2, "discount": 1.0 - 2.0**-41}, r"discount: expected at most 1 - 2\*\*-40"),
             ({"states": 2, "concentration": 0.0}, "concentration: expected a number in"),
         ],
     )

@@ -64,7 +64,10 @@ class TestNpz:
             read(tmp_path / "g.npz")
         assert "g.npz" in str(caught.value)
 
-    @pytest.mark.parametrize("discount", [np.ones(2), np.array("a"), np.array(1.0), np.array(True)])
+    @pytest.mark.parametrize(
+        "discount",
+        [np.ones(2), np.array("a"), np.array(1.0), np.nextafter(1.0, 0.0), np.array(True)],
+    )
     def test_discounts_that_are_not_a_number_below_one(self, discount, tmp_path):
         game = markov_game()
         arrays = {"reward": game.reward, "transition": game.transition, "discount": discount}

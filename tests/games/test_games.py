@@ -98,6 +98,11 @@ class TestMarkovGame:
             ({"reward": np.zeros((4, 2, 4))}, r"transition: expected shape \(4, 2, 4, 4\)"),
             ({"transition": np.zeros((3, 2, 4))}, r"expected shape \(3, 2, 4, 3\), the shape of"),
             ({"discount": 1.0}, r"discount: expected a number in \[0.0, 1.0\), found 1.0"),
+            (
+                {"discount": np.nextafter(1.0, 0.0)},
+                r"discount: expected at most 1 - 2\*\*-40 in a game without a horizon, "
+                r"found 0.9999999999999999; with `horizon=`, a discount of up to 1 is allowed",
+            ),
             ({"discount": -0.1}, "discount: expected a number in"),
             ({"discount": float("nan")}, "discount: expected a number in"),
         ],

@@ -27,6 +27,9 @@ from equipoise.core.reductions import total
 
 #: Largest distance of a probability vector's sum from one that is accepted.
 PROBABILITY_TOLERANCE = 1e-6
+#: Largest discount of a game without a horizon, whose values are up to 2**40 rewards: float64 has
+#: 53 bits.
+LARGEST_DISCOUNT = 1.0 - 2.0**-40
 #: From this many numbers on, a temporary array costs more than a function call.
 _LARGE = 10_000
 
@@ -202,6 +205,15 @@ def check_range(
         raise InputError(name, expected, "a whole number beyond float64")
     if not (above and below):
         raise InputError(name, expected, value)
+
+
+def check_discount(value: Any) -> None:
+    """Reject a discount of a game without a horizon that float64 cannot tell from one."""
+    check_range("discount", value, 0.0, 1.0, high_open=True)
+    if value > LARGEST_DISCOUNT:
+        hint = "with `horizon=`, a discount of up to 1 is allowed"
+        expected = "at most 1 - 2**-40 in a game without a horizon"
+        raise InputError("discount", expected, repr(float(value)), hint)
 
 
 def check_count(name: str, value: Any, at_least: int = 1) -> int:

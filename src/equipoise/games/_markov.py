@@ -27,7 +27,8 @@ class MarkovGame(BatchedGame):
     - One reward per player, `reward[i, s, a_1, ..., a_n]`: a single general-sum game.
 
     Rewards are discounted by `discount` per step. The game has an infinite horizon unless `horizon`
-    limits the number of steps; the discount may then be 1, which is the default. `labels` names the
+    limits the number of steps; the discount may then be 1, which is the default. Without a horizon
+    it is at most 1 - 2**-40, which leaves float64 some digits of the values. `labels` names the
     players, their actions and the states.
 
     **Example**
@@ -71,7 +72,10 @@ class MarkovGame(BatchedGame):
         if discount is None and horizon is None:
             raise InputError("discount", "a number in [0, 1) for a game without horizon", None)
         discount = 1.0 if discount is None else discount
-        checks.check_range("discount", discount, 0.0, 1.0, high_open=horizon is None)
+        if horizon is None:
+            checks.check_discount(discount)
+        else:
+            checks.check_range("discount", discount, 0.0, 1.0)
         self.reward = reward
         self.transition = frozen(transition)
         self.discount = float(discount)

@@ -229,7 +229,7 @@ def _family(
     symmetric = centred and rows == columns
     if states is None:
         return Family(name, sizes, rewards, symmetric=symmetric)
-    checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
+    checks.check_discount(discount)
     checks.check_range("concentration", concentration, 0.0, np.inf, low_open=True, high_open=True)
     return Family(
         name,
