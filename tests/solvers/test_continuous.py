@@ -77,3 +77,11 @@ def test_units_of_polynomial_rewards_change_nothing(unit):
     solution = eq.solve(eq.ContinuousGame(terms))
     assert solution.status.ok
     assert 1e-6 < float(solution.tolerance) / unit < 1e-5
+
+
+def test_a_reward_function_of_more_agents_than_numpy_has_axes():
+    """Each agent matches a tenth of the mean action: the only equilibrium is zero for all."""
+    game = eq.ContinuousGame.from_function(lambda a: -((a - 0.1 * a.mean()) ** 2), 33, curvature=3)
+    solution = eq.solve(game)
+    assert solution.solved
+    np.testing.assert_allclose(solution.policy.points, 0.0, atol=1e-3)

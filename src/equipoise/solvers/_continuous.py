@@ -218,13 +218,12 @@ def _function_replies(
     points, weights = policy.support()
     gains, reply = np.zeros(game.policy_shape), np.zeros(game.policy_shape)
     for c in range(game.contexts):
-        used = [np.flatnonzero(w > 0) for w in weights[c]]
-        profiles = np.stack(
-            np.meshgrid(*[points[c, i, u] for i, u in enumerate(used)], indexing="ij"), -1
-        ).reshape(-1, game.agents)
-        chances = np.ones(1)
-        for i, u in enumerate(used):
-            chances = np.multiply.outer(chances, weights[c, i, u]).reshape(-1)
+        profiles, chances = np.zeros((1, game.agents)), np.ones(1)
+        for i, w in enumerate(weights[c]):
+            used = np.flatnonzero(w > 0)
+            profiles = np.repeat(profiles, len(used), 0)
+            profiles[:, i] = np.tile(points[c, i, used], len(chances))
+            chances = np.multiply.outer(chances, w[used]).reshape(-1)
         value = chances @ np.asarray(game.rewards(profiles, np.full(len(profiles), c)))
         for i in range(game.agents):
             tried = np.linspace(-1.0, 1.0, _GRID)
