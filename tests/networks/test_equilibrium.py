@@ -290,7 +290,9 @@ class TestSolver:
         for game in (eq.games.load("braess-network"), city()):
             solution = eq.solve(game, tolerance=tolerance)
             assert solution.certificate.relative_gap_upper < 1e-12
-            told = "at most" if solution.status.ok else "rounding allows no more"
+            told = (
+                "no traveller gains more than" if solution.status.ok else "rounding allows no more"
+            )
             assert told in solution.status.message
 
     @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ A driver who leaves path p pays c(v) on links of p and c(v + 1) on all others. D
 population on one path have the same gain, so the work grows with the number of paths.
 """
 
+from typing import NoReturn
+
 import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose, is_installed, over_games
-from equipoise.core.results import SMALLEST, AggregativeCertificate
-from equipoise.core.rounding import EPS
+from equipoise.core.results import AggregativeCertificate
 from equipoise.games import FlowPolicy, NetworkGame
 
 #: Approximate time of one path's best response, in seconds.
@@ -39,36 +40,78 @@ def certify_drivers(game: NetworkGame, policy: FlowPolicy) -> AggregativeCertifi
     links = np.asarray(policy.path_links)[chosen]
     np.add.at(flows, links, np.repeat(amounts, sizes))  # whole numbers: exact
     _check_once(game, pairs, links, sizes)
-    own, reply = best_replies(game, flows, pairs, links, sizes)
+    now, more = (Costs(game, there, 0.0) for there in (flows, flows + 1.0))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    _, dearest = path_sums(game, now, pairs, links, starts)
+    own, reply, bound = best_replies(game, now, more, pairs, links, sizes)
     gains = np.maximum(own - reply, 0.0)
-    # A cheapest path may have more links than the path that it is compared with.
-    slack = EPS * (game.nodes + sizes.max() + 8) * own
-    for there in (flows, flows + 1.0):
-        slack += 2.0 * largest_error(game, game.costs(there), game.cost_errors(there, 0.0), own)
+    upper = np.maximum(difference(dearest, bound), gains)
     return AggregativeCertificate(
         class_gains=gains,
-        class_upper=gains + slack,
+        class_upper=upper,
         class_value=own,
         class_counts=amounts.astype(np.int64),
         class_rows=pairs,
         method="best responses of whole drivers, own car included",
-        rounding=2.0 * float(slack.max()),
+        rounding=float((upper - gains).max()),
     )
 
 
-def largest_error(
-    game: NetworkGame, costs: np.ndarray, errors: np.ndarray, least: np.ndarray
-) -> np.ndarray:
-    """Return how far the cost of a cheapest path can be below `least` if costs have these errors.
+class Costs:
+    """(classes, links): costs at flows, and bounds on the true ones: `low` is not negative.
 
-    That path need not be the one found. All link costs have at most the same relative error, and
-    the cost of a path has at most as many such errors as there are nodes.
+    Flows are assumed to be off by `summed` roundings.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = float(np.max(errors / costs, where=costs > SMALLEST, initial=0.0))
-    free = float(np.max(errors, where=costs <= SMALLEST, initial=0.0))
-    most = game.nodes * float(errors.max())
-    return np.minimum(2.0 * part * least + game.nodes * free, most)
+
+    def __init__(self, game: NetworkGame, flows: np.ndarray, summed: float, marginal: bool = False):
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.costs = game.marginal_costs(flows) if marginal else game.costs(flows)
+            errors = game.cost_errors(flows, summed, marginal=marginal)
+            low, high = self.costs - errors, self.costs + errors
+        low = np.where(errors > 0.0, np.nextafter(low, -np.inf), low)
+        # A power, or its product with the rise, has overflowed.
+        low = np.where(self.costs < np.inf, low, 1e300 * np.minimum(game.rise, 1.0))
+        low = np.where(np.isnan(low), 0.0, low)
+        self.low = np.maximum(low, 0.0)
+        self.high = np.where(errors > 0.0, np.nextafter(high, np.inf), high)
+        subsidised = np.where(game.tolls < 0.0, self.low - low, 0.0)
+        #: (classes,): how much less than at `low` a path may cost, because of links that a subsidy
+        #: makes free, and rounding cheaper than that.
+        self.lost = subsidised.sum(-1) * (1.0 + 1e-9)
+
+    def below(self, bound: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return a bound on the true cost of paths that holds at `low` for these classes."""
+        lost = self.lost[classes]
+        return np.where(lost > 0.0, np.nextafter(bound - lost, -np.inf), bound)
+
+
+def path_sums(
+    game: NetworkGame, costs: Costs, pairs: np.ndarray, links: np.ndarray, starts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(paths,) twice: costs of paths, and bounds above the true ones; the costs are finite."""
+    own = np.repeat(game.classes[pairs], np.diff(starts))
+    with np.errstate(over="ignore"):
+        lengths = np.add.reduceat(costs.costs[own, links].astype(np.longdouble), starts[:-1])
+        lengths = lengths.astype(np.float64)
+        most = np.add.reduceat(costs.high[own, links].astype(np.longdouble), starts[:-1])
+        most = most * (1 + np.diff(starts) * np.finfo(np.longdouble).eps)
+        dearest = most.astype(np.float64)
+    if not np.isfinite(lengths).all():
+        path = int(np.argmin(np.isfinite(lengths)))
+        used = slice(starts[path], starts[path + 1])
+        refuse_overflow(game, int(links[used][np.argmax(costs.costs[own[used], links[used]])]))
+    return lengths, np.where(dearest < most, np.nextafter(dearest, np.inf), dearest)
+
+
+def difference(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Return `above - below`, rounded upwards."""
+    return np.where(above == below, 0.0, np.nextafter(above - below, np.inf))
+
+
+def refuse_overflow(game: NetworkGame, link: int) -> NoReturn:
+    """Refuse flows under which the cost of a link, or the sum over its travellers, overflows."""
+    where = f"one that overflows on the link from {game.tails[link]} to {game.heads[link]}"
+    raise InputError("flows", "flows at which all costs are finite", where)
 
 
 def _check_once(game: NetworkGame, pairs: np.ndarray, links: np.ndarray, sizes: np.ndarray) -> None:
@@ -85,26 +128,28 @@ def _check_once(game: NetworkGame, pairs: np.ndarray, links: np.ndarray, sizes: 
 
 
 def best_replies(
-    game: NetworkGame, flows: np.ndarray, pairs: np.ndarray, links: np.ndarray, sizes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(paths,): what each path costs a driver, and what the best response would cost."""
-    now, more = game.times(flows), game.times(flows + 1.0)
-    extra = game.tolls / game.values_of_time[:, None]
+    game: NetworkGame,
+    now: Costs,
+    more: Costs,
+    pairs: np.ndarray,
+    links: np.ndarray,
+    sizes: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(paths,): what each path costs a driver, and the best response, with a bound below all."""
     ends = np.cumsum(sizes)
     order = np.lexsort((game.origins[pairs], game.classes[pairs]))
     key = game.classes[pairs[order]] * (game.nodes + 1) + game.origins[pairs[order]]
     firsts = np.flatnonzero(np.diff(key, prepend=-1))
     work = _SECONDS * len(pairs)
     kernel = choose("driver_replies", work)[0] if is_installed() else None
-    own, reply = np.empty(len(pairs)), np.empty(len(pairs))
     if kernel is None:
-        _slow_replies(game, now, more, extra, pairs, np.split(links, ends[:-1]), own, reply)
-        return own, reply
+        own, reply, bound = _slow_replies(game, now, more, pairs, np.split(links, ends[:-1]))
+        return own, reply, now.below(bound, game.classes[pairs])
     starts = np.concatenate([[0], np.cumsum(sizes[order])])
     place = np.repeat((ends - sizes)[order] - starts[:-1], sizes[order]) + np.arange(len(links))
     into = np.argsort(game.heads, kind="stable").astype(np.int32)
     into_start = np.searchsorted(game.heads[into], np.arange(game.nodes + 1)).astype(np.int32)
-    mine, theirs = np.empty(len(pairs)), np.empty(len(pairs))
+    found = np.empty((3, len(pairs)))
     tails, heads = game.graph.ends
     over_games(
         kernel,
@@ -116,29 +161,24 @@ def best_replies(
         *(tails, heads, *game.graph.outgoing, into_start, into),
         game.destinations.astype(np.int32),
         game.first_through,
-        *(now, more, extra, pairs[order].astype(np.int32), starts.astype(np.int32)),
-        links[place].astype(np.int32),
-        *(mine, theirs),
+        *(now.costs, more.costs, now.low, more.low),
+        *(pairs[order].astype(np.int32), starts.astype(np.int32), links[place].astype(np.int32)),
+        *found,
     )
-    own[order], reply[order] = mine, theirs
-    return own, reply
+    own, reply, bound = found[:, np.argsort(order, kind="stable")]
+    return own, reply, now.below(bound, game.classes[pairs])
 
 
 def _slow_replies(
-    game: NetworkGame,
-    now: np.ndarray,
-    more: np.ndarray,
-    extra: np.ndarray,
-    pairs: np.ndarray,
-    paths: list[np.ndarray],
-    own: np.ndarray,
-    reply: np.ndarray,
-) -> None:
+    game: NetworkGame, now: Costs, more: Costs, pairs: np.ndarray, paths: list[np.ndarray]
+) -> np.ndarray:
     """Compute the same without Numba: one shortest-path tree for every path."""
+    found = np.empty((3, len(pairs)))
     for k, (pair, path) in enumerate(zip(pairs, paths, strict=True)):
         m = int(game.classes[pair])
-        costs = more + extra[m]
-        costs[path] = now[path] + extra[m, path]
-        distance, _ = game.graph.trees(costs, [game.origins[pair]])
-        own[k] = costs[path].sum()
-        reply[k] = min(distance[0, game.destinations[pair]], own[k])
+        costs, low = more.costs[m].copy(), more.low[m].copy()
+        costs[path], low[path] = now.costs[m, path], now.low[m, path]
+        distance, bound = game.graph.bounds(costs, low, [game.origins[pair]])
+        target, own = game.destinations[pair], costs[path].sum()
+        found[:, k] = own, min(distance[0, target], own), bound[0, target]
+    return found

@@ -3,7 +3,8 @@ shortest-path oracle.
 
 Path flows are rescaled to sum to the demand of their population. Link flows are summed from them in
 extended precision. Rounding changes the costs at these flows, which the game bounds (a
-user-supplied function is taken as computed), and their sums along paths.
+user-supplied function is taken as computed), and their sums along paths, which potentials of the
+nodes bound (`Graph.bounds`).
 """
 
 import math
@@ -12,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates._drivers import certify_drivers, largest_error
+from equipoise.certificates._drivers import (
+    Costs,
+    certify_drivers,
+    difference,
+    path_sums,
+    refuse_overflow,
+)
 from equipoise.certificates._split import CONSERVED, split
 from equipoise.core.errors import InputError
 from equipoise.core.network_results import NetworkCertificate
@@ -63,17 +70,27 @@ def as_flows(game: NetworkGame, policy: Any) -> FlowPolicy:
     return policy
 
 
-def _costs(game: NetworkGame, flows: np.ndarray, concept: str) -> np.ndarray:
-    """(classes, links): link costs for this concept; finite."""
+def _costs(game: NetworkGame, flows: np.ndarray, concept: str, summed: float) -> Costs:
+    """Link costs for this concept, with bounds; refuses flows for which travellers pay too much."""
     if concept == "optimum":
         game.check_convex()
+    costs = Costs(game, flows, summed, concept == "optimum")
     with np.errstate(over="ignore", invalid="ignore"):
-        costs = game.marginal_costs(flows) if concept == "optimum" else game.costs(flows)
-    if not np.isfinite(costs).all():
-        link = int(np.argmin(np.isfinite(costs).all(0)))
-        where = f"one that overflows on the link from {game.tails[link]} to {game.heads[link]}"
-        raise InputError("flows", "flows at which all costs are finite", where)
+        spent = (flows * costs.costs[: len(flows)]).sum(0)
+        lost = ~np.isfinite(costs.costs).all(0) | ~np.isfinite(spent.sum() + spent)
+    if lost.any():
+        refuse_overflow(game, int(np.argmax(np.where(lost, costs.costs.max(0), -np.inf))))
     return costs
+
+
+def _gap_rounding(total: float, gap: float, most: float, spread: float) -> float:
+    """Return what added to the gap bounds the true gap, and as a part of `total` its true part.
+
+    The true gap is at most `most`, and the true total differs from `total` by at most `spread`.
+    """
+    if 2.0 * spread >= total:  # no part is larger than the whole
+        return max(most, total)
+    return max(most * (1.0 + 4.0 * EPS) / (1.0 - spread / total) - max(gap, 0.0), 0.0)
 
 
 # Path flows
@@ -81,43 +98,40 @@ def _costs(game: NetworkGame, flows: np.ndarray, concept: str) -> np.ndarray:
 
 def _by_paths(game: NetworkGame, policy: FlowPolicy, concept: str) -> NetworkCertificate:
     flows = check_paths(game, policy)
-    costs = _costs(game, flows, concept)
     pairs, amounts = np.asarray(policy.path_pairs), carrying_all(game, policy).astype(np.float64)
     starts, links = np.asarray(policy.path_starts), np.asarray(policy.path_links)
-    classes = np.repeat(game.classes[pairs], np.diff(starts))
-    lengths = np.add.reduceat(costs[classes, links], starts[:-1])
-    least, hops = _distances(game, costs)
+    costs = _costs(game, flows, concept, 2.0 + _SUMMED * len(links))
+    lengths, dearest = path_sums(game, costs, pairs, links, starts)
+    least, bound = _distances(game, costs)
+    np.minimum.at(least, pairs, lengths)
     excess = np.where(amounts > 0.0, lengths - least[pairs], -np.inf)
-    gains = np.full(len(game.demand), -np.inf)
+    beyond = np.where(amounts > 0.0, difference(dearest, bound[pairs]), -np.inf)
+    gains, upper = np.full((2, len(game.demand)), -np.inf)
     np.maximum.at(gains, pairs, excess)
-    steps = np.maximum(np.diff(starts), hops[pairs]) + 4
-    errors = game.cost_errors(flows, 2.0 + _SUMMED * len(links), marginal=concept == "optimum")
-    off = np.add.reduceat(errors[classes, links], starts[:-1])
-    size = EPS * steps * np.maximum(lengths, least[pairs]) + off
-    size += largest_error(game, costs, errors, least)[pairs]
-    slack = np.zeros(len(gains))
-    np.maximum.at(slack, pairs, 2.0 * size)
+    np.maximum.at(upper, pairs, np.maximum(beyond, excess))
     spent = np.bincount(pairs, amounts * lengths, len(gains))
     carried = np.bincount(pairs, amounts, len(gains))
     total, cheapest = math.fsum(amounts * lengths), math.fsum(carried * least)
+    most = float((amounts * np.maximum(beyond, 0.0)).sum()) * (1.0 + EPS * len(amounts))
+    spread = float((amounts * (dearest - lengths)).sum()) + 8.0 * EPS * total
     worst = int(np.argmax(gains))
     path = int(np.argmax(np.where(pairs == worst, excess, -np.inf)))
     used = links[starts[path] : starts[path + 1]]
     return NetworkCertificate(
         gains=gains,
-        upper=gains + slack,
+        upper=upper,
         value=spent / carried,
         method=f"path flows against shortest paths by {game.graph.method}",
         total_cost=total,
         least_cost=cheapest,
-        gap_rounding=2.0 * float((amounts * size).sum()) + 4 * EPS * total,
+        gap_rounding=_gap_rounding(total, total - cheapest, most, 2.0 * spread),
         travellers=float(carried.sum()),
         largest_excess=float(gains.max()),
         worst_pair=worst,
         worst_path=_nodes(game, used),
-        better_path=_cheapest(game, costs, worst),
+        better_path=_cheapest(game, costs.costs, worst),
         concept=concept,
-        rounding=slack,
+        rounding=upper - gains,
     )
 
 
@@ -165,25 +179,18 @@ def sum_paths(game: NetworkGame, policy: FlowPolicy) -> np.ndarray:
     return flows.reshape(-1, game.links)
 
 
-def _distances(game: NetworkGame, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs,): the cheapest cost of each population, and the number of links it sums over."""
-    least, hops = np.empty(len(game.demand)), np.zeros(len(game.demand))
+def _distances(game: NetworkGame, costs: Costs) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs,): the cheapest cost of each population, and a bound below the cost of every path."""
+    found = np.empty((2, len(game.demand)))
     for m in np.unique(game.classes):
         mine = np.flatnonzero(game.classes == m)
         starts, where = np.unique(game.origins[mine], return_inverse=True)
         for part in game.graph.chunks(starts):
-            distance, last = game.graph.trees(costs[m], starts[part])
+            trees = game.graph.bounds(costs.costs[m], costs.low[m], starts[part])
             here = mine[(where >= part.start) & (where < part.stop)]
             row = np.searchsorted(starts, game.origins[here]) - part.start
-            node = game.destinations[here].copy()
-            least[here] = distance[row, node]
-            while True:
-                on = np.flatnonzero(node != game.origins[here])
-                if not len(on):
-                    break
-                node[on] = game.tails[last[row[on], node[on]]]
-                hops[here[on]] += 1
-    return least, hops
+            found[:, here] = [tree[row, game.destinations[here]] for tree in trees]
+    return found[0], costs.below(found[1], game.classes)
 
 
 def _cheapest(game: NetworkGame, costs: np.ndarray, pair: int) -> np.ndarray:
@@ -209,44 +216,44 @@ def _by_links(game: NetworkGame, policy: FlowPolicy, concept: str) -> NetworkCer
         hint = "classes respond to tolls differently, so their sum does not say who pays"
         raise InputError("flows", f"shape ({classes}, {game.links})", policy.flows.shape, hint)
     _check_conserved(game, flows)
-    costs = _costs(game, flows, concept)
-    least, hops = _distances(game, costs)
-    total = math.fsum((flows * costs[: len(flows)]).ravel())
+    costs = _costs(game, flows, concept, float(len(flows)))
+    least, bound = _distances(game, costs)
+    now, high = costs.costs[: len(flows)], costs.high[: len(flows)]
+    total = math.fsum((flows * now).ravel())
     cheapest = math.fsum(game.demand * least)
-    columns = split(game, flows, costs, total - cheapest)
+    columns = split(game, flows, costs.costs, total - cheapest)
     paths = FlowPolicy.of_paths(game, *columns)
     carried = check_paths(game, paths)
     over = np.maximum((carried if len(flows) > 1 else carried.sum(0)) - flows, 0.0)
     # Travellers missing from the flows would pay what their link costs with them on it.
-    crowded = np.maximum(_costs(game, flows + over, concept), costs)[: len(flows)]
-    missed = math.fsum((over * crowded).ravel())
-    errors = game.cost_errors(flows, float(len(flows)), marginal=concept == "optimum")
-    below = EPS * least * (hops + 4) + largest_error(game, costs, errors, least)
-    size = 4.0 * EPS * total + float((flows * errors[: len(flows)]).sum())
-    size += float((game.demand * below).sum())
+    crowded = _costs(game, flows + over, concept, float(len(flows))).high[: len(flows)]
+    missed = math.fsum((over * np.maximum(crowded, high)).ravel())
+    spread = math.fsum((flows * (high - now)).ravel()) + 4.0 * EPS * total
+    most = max(total - cheapest, 0.0) + spread + missed
+    most += math.fsum(game.demand * np.maximum(least - bound, 0.0)) + 4.0 * EPS * total
     pairs, amounts, links, starts = columns
     own = np.repeat(game.classes[pairs], np.diff(starts))
-    lengths = np.add.reduceat(costs[own, links], starts[:-1])
+    lengths = np.add.reduceat(costs.costs[own, links], starts[:-1])
     excess = np.where(amounts > _USED * game.demand[pairs], lengths - least[pairs], -np.inf)
     path = int(np.argmax(excess))
     worst = int(pairs[path])
     demand = float(game.demand.sum())
-    mean, slack = (total - cheapest) / demand, (size + missed) / demand
+    mean, upper = (total - cheapest) / demand, most * (1.0 + 4.0 * EPS) / demand
     return NetworkCertificate(
         gains=np.array([mean]),
-        upper=np.array([max(mean, 0.0) + slack]),
+        upper=np.array([upper]),
         value=np.array([total / demand]),
         method=f"link flows, split into paths, against shortest paths by {game.graph.method}",
         total_cost=total,
         least_cost=cheapest,
-        gap_rounding=size + missed,
+        gap_rounding=_gap_rounding(total, total - cheapest, most, 2.0 * spread),
         travellers=demand,
         largest_excess=max(float(excess[path]), mean),
         worst_pair=worst,
         worst_path=_nodes(game, paths.path(path)),
-        better_path=_cheapest(game, costs, worst),
+        better_path=_cheapest(game, costs.costs, worst),
         concept=concept,
-        rounding=size / demand,
+        rounding=upper - max(mean, 0.0) - missed / demand,
         split=len(amounts),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.kernels import choose, is_installed, over_games
+from equipoise.core.rounding import EPS
 
 __all__ = ["Graph"]
 
@@ -70,6 +71,33 @@ class Graph:
         arrays = (origins, costs, *self.outgoing, self.ends[1], self.first, distance, last)
         over_games(kernel, len(origins), work, *arrays)
         return distance, last
+
+    def bounds(self, costs: object, low: object, origins: object) -> tuple[np.ndarray, np.ndarray]:
+        """(origins, nodes): costs of paths, and bounds below the cost of every path.
+
+        The true cost of a link is at least `low`, which is not negative. The first array is the sum
+        of `costs` along paths that are cheapest up to rounding. No path costs less than the second.
+
+        >>> graph = Graph(np.array([0, 1]), np.array([1, 2]), 3)
+        >>> distance, bound = graph.bounds([1.0, 1e-17], [1.0, 1e-17], [0])
+        >>> distance.tolist(), bound.tolist()
+        ([[0.0, 1.0, 1.0]], [[0.0, 1.0, 1.0]])
+        """
+        costs = np.ascontiguousarray(costs, np.float64)
+        low = np.ascontiguousarray(low, np.float64)
+        origins = np.ascontiguousarray(origins, np.int32)
+        work = _NODE * self.nodes
+        kernel = choose("bounding_trees", work * len(origins))[0] if is_installed() else None
+        if kernel is None:
+            # Each addition rounds once, upwards at worst, and no path has more links than nodes.
+            distance, _ = self._scipy_trees(costs, origins)
+            least, _ = self._scipy_trees(low, origins)
+            return distance, least * max(1.0 - EPS * self.nodes, 0.0)
+        bound = np.empty((len(origins), self.nodes))
+        distance = np.empty((len(origins), self.nodes))
+        arrays = (origins, costs, low, *self.outgoing, self.ends[1], self.first, bound, distance)
+        over_games(kernel, len(origins), work, *arrays)
+        return distance, bound
 
     def chunks(self, origins: np.ndarray) -> Iterator[slice]:
         """Slices of the origins whose trees fit into memory together."""

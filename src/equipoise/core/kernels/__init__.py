@@ -51,6 +51,7 @@ _KERNELS = {
     "lemke_howson_loop": _Kernel("lemke_howson", "bimatrix", 1000.0),
     "bimatrix_gains": _Kernel("bimatrix", "bimatrix", 400.0),
     "shortest_trees": _Kernel("_routes", "trees", 200.0),
+    "bounding_trees": _Kernel("_routes", "trees", 200.0),
     "extend_paths": _Kernel("_routes", "paths", 200.0),
     "shift_flows": _Kernel("_routes", "paths", 200.0),
     "driver_replies": _Kernel("_drivers", "drivers", 200.0),

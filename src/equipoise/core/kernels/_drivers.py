@@ -2,8 +2,8 @@
 
 A driver who leaves path p pays c(v) on links of p and c(v + 1) on all others. The best response is
 found by A* backwards from the destination: nodes are visited in the order of the path cost so far
-plus the distance from the origin at c(v), which is a lower bound. Only few nodes off the best paths
-are visited. Arrays are those of `_routes`; `into_start` and `into` list the links that enter each
+plus the distance from the origin at c(v), which is a lower bound. Few nodes off the best paths are
+visited. Arrays are those of `_routes`; `into_start` and `into` list the links that enter each
 node.
 """
 
@@ -11,85 +11,104 @@ import numpy as np
 
 from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._routes import (
+    bounding_tree,
     path_cost,
     pop,
     price,
+    rounded_down,
     tree,
     up,
 )
 
 
 @compiled()
-def _search(origin, target, limit, distance, now, more, extra, mark, stamp, into_start, into,
-            tails, first, way, keys, onward, heap, place, touched):  # fmt: skip
-    """Return the cheapest path cost below `limit`, or `limit`; `onward` holds its links by node."""
+def _search(origin, target, limit, distance, now, more, low_now, low_more, extra, mark, stamp,
+            into_start, into, tails, first, way, spent, keys, onward, heap, place,
+            touched):  # fmt: skip
+    """Return a bound below the cost of every path, at most `limit`, and the cost of a path.
+
+    The bound holds for `low_now` and `low_more`, if `distance` bounds all paths from the origin at
+    `low_now`; the cost is that at `now` and `more`, infinite if no path is below `limit`. `onward`
+    holds the links of the path by node. Sums are rounded downwards, so that a path costs at least
+    the key of any of its nodes. Rounding may reopen a node.
+    """
     count = 1
-    touched[0], way[target], onward[target] = target, 0.0, -1
+    touched[0], way[target], spent[target], onward[target] = target, 0.0, 0.0, -1
     keys[target], heap[0], place[target], size = distance[target], target, 0, 1
-    result = limit
+    bound, cost = limit, np.inf
     while size:
         if keys[heap[0]] >= limit:
             break
         node = pop(heap, place, keys, size)
         size -= 1
         if node == origin:
-            result = min(limit, way[node])
+            bound, cost = way[node], spent[node]
             break
         for k in range(into_start[node], into_start[node + 1]):
             link = into[k]
             before = tails[link]
             if before < first and before != origin:
                 continue
-            length = way[node] + extra[link]
-            length += now[link] if mark[link] == stamp else more[link]
-            if place[before] == -1:
-                touched[count] = before
-                count += 1
+            if mark[link] == stamp:
+                paid, least = now[link] + extra[link], low_now[link] + extra[link]
+            else:
+                paid, least = more[link] + extra[link], low_more[link] + extra[link]
+            length = rounded_down(way[node], least)
+            if place[before] != -1 and length >= way[before]:
+                continue
+            if place[before] < 0:
+                if place[before] == -1:
+                    touched[count] = before
+                    count += 1
                 heap[size], place[before] = before, size
                 size += 1
-            elif place[before] < 0 or length >= way[before]:
-                continue
-            way[before], onward[before] = length, link
-            keys[before] = length + distance[before]
+            way[before], spent[before], onward[before] = length, spent[node] + paid, link
+            keys[before] = rounded_down(length, distance[before])
             up(heap, place, keys, place[before])
     for k in range(count):
         place[touched[k]] = -1
-    return result
+    return bound, cost
 
 
 @compiled(
     "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
-    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read2 "
-    "read_int32s1 read_int32s1 read_int32s1 write1 write1 index index"
+    "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read2 read2 read2 read2 "
+    "read_int32s1 read_int32s1 read_int32s1 write1 write1 write1 index index"
 )
 def driver_replies(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
-    first, now, more, extra, path_pair, path_start, path_links, own, reply, begin, end,
+    first, now, more, low_now, low_more, path_pair, path_start, path_links, own, reply, bound,
+    begin, end,
 ):  # fmt: skip
     """Compute the cost of each path, and of a driver's best response on it, in groups of paths.
 
-    `now` and `more` are costs at the flows and with one additional car.
+    `now` and `more` are costs by class at the flows and with one additional car, and `low_now` and
+    `low_more` bounds below the true ones. No response costs less than `bound`.
     """
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
-    distance, last = np.empty(nodes), np.empty(nodes, np.int32)
-    way, keys = np.empty(nodes), np.empty(nodes)
+    distance, least = np.empty(nodes), np.empty(nodes)
+    way, spent, keys = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     onward, touched = np.empty(nodes, np.int32), np.empty(nodes + 1, np.int32)
-    mark, paid = np.full(links, -1, np.int64), np.empty(links)
+    mark, nothing = np.full(links, -1, np.int64), np.zeros(links)
     for group in range(begin, end):
         origin, m = group_origin[group], group_class[group]
-        for link in range(links):
-            paid[link] = now[link] + extra[m, link]
-        tree(origin, paid, start, out, heads, first, distance, last, heap, place)
+        bounding_tree(
+            origin, now[m], low_now[m], start, out, heads, first, least, distance, heap, place
+        )
         place[:] = -1
         for path in range(group_start[group], group_start[group + 1]):
+            limit = 0.0
             for k in range(path_start[path], path_start[path + 1]):
                 mark[path_links[k]] = path
-            own[path] = path_cost(path, path_start, path_links, now, extra[m])
-            reply[path] = _search(
-                origin, targets[path_pair[path]], own[path], distance, now, more, extra[m], mark,
-                path, into_start, into, tails, first, way, keys, onward, heap, place, touched,
+                limit = rounded_down(limit, low_now[m, path_links[k]])
+            own[path] = path_cost(path, path_start, path_links, now[m], nothing)
+            bound[path], cost = _search(
+                origin, targets[path_pair[path]], limit, least, now[m], more[m], low_now[m],
+                low_more[m], nothing, mark, path, into_start, into, tails, first, way, spent, keys,
+                onward, heap, place, touched,
             )  # fmt: skip
+            reply[path] = min(own[path], cost)
     return 0
 
 
@@ -137,7 +156,7 @@ def move_drivers(
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
     distance, last = np.empty(nodes), np.empty(nodes, np.int32)
-    way, keys = np.empty(nodes), np.empty(nodes)
+    way, spent, keys = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     onward, touched = np.empty(nodes, np.int32), np.empty(nodes + 1, np.int32)
     mark, stamp = np.zeros(links, np.int64), 0
     now, more, slope, paid = np.empty(links), np.empty(links), np.empty(links), np.empty(links)
@@ -176,10 +195,10 @@ def move_drivers(
                         other = following[other]
                     if target < 0 and not searched:
                         searched = True
-                        length = _search(
-                            origin, targets[pair], best, distance, now, more, own, mark, stamp,
-                            into_start, into, tails, first, way, keys, onward, heap, place,
-                            touched,
+                        _, length = _search(
+                            origin, targets[pair], best, distance, now, more, now, more, own, mark,
+                            stamp, into_start, into, tails, first, way, spent, keys, onward, heap,
+                            place, touched,
                         )  # fmt: skip
                         if length < best:
                             size, node = 0, origin

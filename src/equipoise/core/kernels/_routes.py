@@ -90,6 +90,76 @@ def shortest_trees(origins, costs, start, out, heads, first, distance, last, beg
 
 
 @compiled()
+def rounded_down(a, b):
+    """Return a + b, rounded towards minus infinity: by the error of the sum (Knuth 1969)."""
+    total = a + b
+    part = total - a
+    if (a - (total - part)) + (b - part) < 0.0:
+        return np.nextafter(total, -np.inf)
+    return total
+
+
+@compiled()
+def lower(origin, low, start, out, heads, first, bound):
+    """Lower `bound` until `bound[head] <= bound[tail] + low` holds exactly on every link."""
+    again = True
+    while again:
+        again = False
+        for node in range(len(bound)):
+            if bound[node] == np.inf or (node < first and node != origin):
+                continue
+            for k in range(start[node], start[node + 1]):
+                most = rounded_down(bound[node], low[out[k]])
+                if bound[heads[out[k]]] > most:
+                    bound[heads[out[k]]], again = most, True
+
+
+@compiled()
+def bounding_tree(origin, costs, low, start, out, heads, first, bound, distance, heap, place):
+    """Bound the cost of every path from the origin, whatever the number of its links.
+
+    If `bound[head] <= bound[tail] + low` holds on every link, these conditions add up along a path:
+    it costs at least `bound` of its end (weak duality). Dijkstra's algorithm finds such numbers if
+    sums are rounded downwards; each link is checked. `distance` is the cost of the tree's paths at
+    `costs`.
+    """
+    for node in range(len(bound)):
+        bound[node], distance[node], place[node] = np.inf, np.inf, -1
+    bound[origin], distance[origin] = 0.0, 0.0
+    heap[0], place[origin], size = origin, 0, 1
+    while size:
+        node = pop(heap, place, bound, size)
+        size -= 1
+        if node < first and node != origin:
+            continue
+        for k in range(start[node], start[node + 1]):
+            link = out[k]
+            to, length = heads[link], rounded_down(bound[node], low[link])
+            if length < bound[to] and place[to] != -2:
+                bound[to], distance[to] = length, distance[node] + costs[link]
+                if place[to] == -1:
+                    heap[size], place[to] = to, size
+                    size += 1
+                up(heap, place, bound, place[to])
+    lower(origin, low, start, out, heads, first, bound)
+
+
+@compiled(
+    "read_int32s1 read1 read1 read_int32s1 read_int32s1 read_int32s1 index write2 write2 "
+    "index index"
+)
+def bounding_trees(origins, costs, low, start, out, heads, first, bound, distance, begin, end):
+    """Compute the bounding trees of origins `begin` to `end`."""
+    nodes = bound.shape[1]
+    heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+    for i in range(begin, end):
+        bounding_tree(
+            origins[i], costs, low, start, out, heads, first, bound[i], distance[i], heap, place
+        )
+    return 0
+
+
+@compiled()
 def price(link, flow, free, rise, capacity, power, cost, slope):
     """Return cost and slope of one link at its flow."""
     v, p = max(flow[link], 0.0), power[link]
