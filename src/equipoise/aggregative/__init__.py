@@ -9,7 +9,7 @@ samples of a simulator.
 from equipoise.aggregative import theory
 from equipoise.aggregative._cells import lipschitz_envelope
 from equipoise.aggregative._design import Design, design
-from equipoise.aggregative._map import Compared, Equilibrium, Study, equilibria, study
+from equipoise.aggregative._map import Compared, Equilibrium, Listing, Study, equilibria, study
 from equipoise.aggregative._mean_field import MeanField, from_mean_field, mean_field, sampled_gain
 from equipoise.aggregative._solve import solve_aggregative
 from equipoise.aggregative.learning._learn import Learned, learn
@@ -22,6 +22,7 @@ __all__ = [
     "Environment",
     "Equilibrium",
     "Learned",
+    "Listing",
     "MeanField",
     "Simulator",
     "Spec",

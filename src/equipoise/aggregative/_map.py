@@ -1,9 +1,10 @@
 """A map of equilibria: where they lie on the grid of aggregates, and their welfare."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
-from typing import Any
+from typing import Any, final, overload
 
 import numpy as np
 from scipy import sparse
@@ -11,15 +12,16 @@ from scipy.spatial import KDTree
 
 from equipoise.aggregative._cells import Stage, children, feasible_cells, stage_of, tile
 from equipoise.aggregative._classes import group_agents, policy_of
-from equipoise.aggregative._planner import mean_worth
+from equipoise.aggregative._planner import PROFILES, TOLERANCE, mean_worth, stage_tolerance
 from equipoise.aggregative._replies import Replies
+from equipoise.aggregative._select import all_plays, can_enumerate
 from equipoise.aggregative._solve import solve_aggregative
 from equipoise.aggregative._stages import CELLS_UP_TO
-from equipoise.aggregative._subroutine import Options, Plan, as_worth, descend, reward_range
+from equipoise.aggregative._subroutine import Options, as_worth, descend, reward_range
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.results import Solution
+from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 from equipoise.runs import interruptible
 
@@ -32,10 +34,13 @@ _REWARDS = 20_000_000
 #: Largest number of cells held at once: regions are cut no finer.
 _MOST = 20_000
 
+#: Largest number of equilibria of one stage in a list.
+_LISTED = 1_000
+
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """One equilibrium of the map that `equilibria` returns.
+    """One equilibrium of those that `equilibria` lists.
 
     **Example**
 
@@ -53,7 +58,8 @@ class Equilibrium:
     welfare: float
     #: The action of every agent.
     policy: AggregativePolicy
-    #: (2, d) lower and upper edges of the region of feasible cells that contains it.
+    #: (2, d) lower and upper edges of the region of feasible cells that contains it; of half an
+    #: agent's influence around it if all profiles were compared.
     region: np.ndarray
     #: Step and state of a Markov game; None in normal form.
     stage: tuple[int, int] | None = None
@@ -64,38 +70,134 @@ class Equilibrium:
     note: str = ""
 
 
+@final
+@dataclass(frozen=True)
+class Listing(Sequence[Equilibrium]):
+    """Equilibria of one crowd, each certified within the tolerance; see `equilibria`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> listing = eq.aggregative.equilibria(eq.games.load("public-good", agents=900))
+    >>> len(listing), listing.complete, listing.status.message
+    (2, True, '2 equilibria: no other profile meets the tolerance 9e-05')
+    """
+
+    #: The equilibria, the best for society first; in a Markov game, in the order of the stages.
+    equilibria: tuple[Equilibrium, ...]
+    #: Whether all profiles were compared, so that no equilibrium is missing: every profile in which
+    #: nobody gains is listed, and every other one that meets the tolerance leads to one on the list
+    #: by moves of single agents that do not raise the largest gain.
+    complete: bool
+    #: Largest gain that a listed profile may leave; in a Markov game, the largest over the stages.
+    tolerance: float
+    #: What was found; "solved" if the list is complete.
+    status: Status
+
+    def __len__(self) -> int:
+        return len(self.equilibria)
+
+    @overload
+    def __getitem__(self, index: int) -> Equilibrium: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Equilibrium]: ...
+    def __getitem__(self, index: int | slice) -> Equilibrium | Sequence[Equilibrium]:
+        """Return one equilibrium, or several."""
+        return self.equilibria[index]
+
+    def __iter__(self) -> Iterator[Equilibrium]:
+        return iter(self.equilibria)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The equilibria of one stage, and what is known of others."""
+
+    equilibria: list[Equilibrium]
+    tolerance: float
+    #: Number of equilibria; None if not all profiles were compared.
+    total: int | None
+    #: Number of regions in which none was found, and the smallest gain of a profile in any.
+    empty: int = 0
+    least: float = np.inf
+
+
 def equilibria(
     game: AggregativeGame | AggregativeMarkovGame,
     *,
     spacing: float | None = None,
     welfare: Any = None,
-) -> tuple[Equilibrium, ...]:
-    """Return the distinct equilibria on the grid of aggregates, the best for society first.
+    tolerance: float | None = None,
+) -> Listing:
+    """Return equilibria whose largest gain is certified, the best for society first.
 
-    Every equilibrium lies in a feasible cell (Lemma A). Cells are cut while there are few of them;
-    cells that touch form a region. In each region the search finds one equilibrium, rounds it to a
-    pure profile, certifies it, and pushes it a little to see whether best-reply dynamics lead back
-    (`stable`). Equilibria within a few cells of each other share a region, and a `note` warns where
-    regions overlap. In a Markov game the stages of every step and state are mapped, in order.
+    All profiles of a game with at most 20,000 of them are compared, and the list is `complete`.
+    Other games are searched: every equilibrium lies in a feasible cell (Lemma A). Cells are cut
+    while there are few of them; cells that touch form a region. In each region the search finds one
+    profile, and lists it if nobody gains more than the tolerance. Equilibria within a few cells of
+    each other share a region, and a `note` warns where regions overlap. Each equilibrium is pushed
+    a little to see whether best-reply dynamics lead back (`stable`).
 
-    `welfare` is an array (agents or types, actions), in a Markov game also (horizon, states, agents
-    or types, actions). Default: the agents' rewards.
+    In a Markov game the stages of every step and state are mapped, in order.
+
+    - `tolerance`: the largest gain that an equilibrium may leave, in units of reward. Default: that
+      of `solve`. Where one agent moves the aggregate by much, an equilibrium between two others may
+      leave a larger gain; raise the tolerance to see it.
+    - `spacing`: side of the first cells. `welfare`: an array (agents or types, actions), in a
+      Markov game also (horizon, states, agents or types, actions). Default: the agents' rewards.
 
     **Example**
 
     >>> import equipoise as eq
-    >>> found = eq.aggregative.equilibria(eq.games.load("public-good", agents=900))
-    >>> [(round(float(e.aggregate[0]), 3), round(e.welfare, 3)) for e in found]
-    [(1.0, 0.6), (0.0, 0.0), (0.333, 0.0)]
+    >>> listing = eq.aggregative.equilibria(eq.games.load("public-good", agents=900))
+    >>> [(round(float(e.aggregate[0]), 3), round(e.welfare, 3)) for e in listing]
+    [(1.0, 0.6), (0.0, 0.0)]
     """
     worth = as_worth(game, "welfare", welfare, None)
+    if tolerance is not None:
+        checks.check_range("tolerance", tolerance, 0.0, np.inf)
+    if spacing is not None:
+        checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
     if isinstance(game, AggregativeGame):
-        return tuple(_map(game, spacing, worth, None))
-    found = []
+        return _listing([_map(game, spacing, worth, None, tolerance, PROFILES)])
+    parts = []
+    most = max(PROFILES // (game.horizon * game.states), Options.profiles)
+    limit = stage_tolerance(game, TOLERANCE * _range_of(game) if tolerance is None else tolerance)
     for h, s in np.ndindex(game.horizon, game.states):
         own = worth if worth is None or worth.ndim == 2 else worth[h, s]
-        found += _map(game.stage(h, s), spacing, own, (h, s))
-    return tuple(found)
+        parts.append(_map(game.stage(h, s), spacing, own, (h, s), limit, most))
+    return _listing(parts)
+
+
+def _range_of(game: AggregativeMarkovGame) -> float:
+    """Sum over the steps of the largest range of rewards in any state."""
+    ranges = [
+        reward_range(stage_of(game, (h, s))) for h, s in np.ndindex(game.horizon, game.states)
+    ]
+    return float(np.reshape(ranges, (game.horizon, game.states)).max(1).sum())
+
+
+def _listing(parts: list[_Part]) -> Listing:
+    """Join the stages, and say what is known of equilibria that are not listed."""
+    listed = tuple(one for part in parts for one in part.equilibria)
+    complete = all(part.total == len(part.equilibria) for part in parts)
+    tolerance = max(part.tolerance for part in parts)
+    message = "1 equilibrium" if len(listed) == 1 else f"{len(listed)} equilibria"
+    empty, least = sum(part.empty for part in parts), min(part.least for part in parts)
+    if complete and not listed:
+        message = f"no profile meets the tolerance {tolerance:.3g}"
+    elif complete:
+        message += f": no other profile meets the tolerance {tolerance:.3g}"
+    elif all(part.total is not None for part in parts):
+        total = sum(part.total or 0 for part in parts)
+        message += f", the best for society of {total:,} that meet the tolerance {tolerance:.3g}"
+    else:
+        message += f" that meet the tolerance {tolerance:.3g}; others may exist"
+        if empty:
+            where = "a region" if empty == 1 else f"{empty} regions"
+            message += f", also in {where} where the smallest gain found is {least:.3g}"
+    name = Outcome.SOLVED if complete else Outcome.NOT_SOLVED
+    return Listing(listed, complete, tolerance, Status(name, message, np.asarray(complete)))
 
 
 def _map(
@@ -103,39 +205,98 @@ def _map(
     spacing: float | None,
     worth: np.ndarray | None,
     place: tuple[int, int] | None,
-) -> list[Equilibrium]:
+    tolerance: float | None,
+    profiles: int,
+) -> _Part:
     groups = group_agents(game, worth)
     stage = stage_of(game, (), groups, worth)
+    replies = Replies(stage, potential=False)
+    size = max(reward_range(stage), 1e-300)
+    tolerance = TOLERANCE * size if tolerance is None else float(tolerance)
+    every = within(stage, replies, tolerance, profiles)
+    found: dict[bytes, Equilibrium] = {}
+
+    def offer(plays: np.ndarray, edges: np.ndarray) -> float:
+        """Certify a profile, and keep it if it meets the tolerance; return its largest gain."""
+        policy = policy_of(groups, plays)
+        certificate = certify(game, policy)
+        if certificate.max_upper <= tolerance:
+            x, gain = stage.aggregate(plays), float(certificate.max_gain)
+            welfare = mean_worth(stage, plays)
+            stable = is_stable(stage, plays, replies) if gain <= 0.01 * size else None
+            one = Equilibrium(x, gain, welfare, policy, edges, place, stable)
+            found.setdefault(plays.tobytes(), one)
+        return float(certificate.max_upper)
+
+    empty, least, total = 0, np.inf, None
+    if every is not None:
+        total = len(every)
+        for plays in sorted(every, key=lambda one: -mean_worth(stage, one))[:_LISTED]:
+            x = stage.aggregate(plays)
+            total -= offer(plays, x + 0.5 * stage.delta * np.array([[-1.0], [1.0]])) > tolerance
+    else:
+        for centres, half in _regions_of(stage, spacing):
+            edges = np.stack([centres.min(0) - half, centres.max(0) + half])
+            plan = descend(stage, Options(), (centres, half))
+            if plan is None:  # each cell may be feasible only because of its slack
+                continue
+            # Single moves hardly move the aggregate; best replies may lead to another region.
+            gain = offer(replies.settle(replies.profile(plan.plays)).plays, edges)
+            if gain > tolerance:
+                plays = replies.improve(plan.plays, tolerance).plays
+                off = np.abs(stage.aggregate(plays) - edges.mean(0))
+                inside = (off <= np.ptp(edges, axis=0) / 2 + stage.delta).all()
+                gain = min(offer(plays, edges), gain) if inside else gain
+            if gain > tolerance:
+                empty, least = empty + 1, min(least, gain)
+    listed = sorted(found.values(), key=lambda e: (-round(e.welfare, 12), *e.aggregate))
+    if every is None:
+        listed = [replace(one, note=_overlap(listed, k)) for k, one in enumerate(listed)]
+    return _Part(listed, tolerance, total, empty, least)
+
+
+def within(
+    stage: Stage, replies: Replies, tolerance: float, profiles: int
+) -> list[np.ndarray] | None:
+    """All profiles that meet a tolerance, by comparing all; None if they are too many.
+
+    A profile in which somebody gains counts unless a neighbour, one agent's move away, has a
+    smaller largest gain (or the same, and comes earlier). Moves to such neighbours lead from every
+    other profile that meets the tolerance to one that counts.
+    """
+    if not can_enumerate(stage, profiles):
+        return None
+    found: dict[bytes, tuple[int, np.ndarray]] = {}
+    for block in all_plays(stage):
+        gains = replies.gains(block)
+        for k in np.flatnonzero(gains <= tolerance):
+            found[block[k].tobytes()] = int(gains[k] / replies.least), block[k]
+
+    def is_least(key: bytes) -> bool:
+        size, plays = found[key]
+        for t, a in zip(*np.nonzero(plays), strict=True) if size else ():
+            for b in range(plays.shape[1]):
+                near = plays.copy()
+                near[t, a] -= 1
+                near[t, b] += 1
+                other = near.tobytes()
+                if other in found and (found[other][0], other) < (size, key):
+                    return False
+        return True
+
+    return [found[key][1] for key in found if is_least(key)]
+
+
+def _regions_of(stage: Stage, spacing: float | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The regions of feasible cells, with a default spacing."""
     live = int((stage.high > stage.low).sum())
     if live > CELLS_UP_TO:
-        expected = f"an aggregate with at most {CELLS_UP_TO} coordinates"
-        raise InputError("game", expected, live)
+        expected = f"an aggregate with at most {CELLS_UP_TO} coordinates, or at most "
+        raise InputError("game", f"{expected}{PROFILES:,} profiles", f"{live} coordinates")
     if spacing is None:
         width = float((stage.high - stage.low).max())
         spacing = width / _CELLS.get(stage.dimensions, 4) if width > 0 else 1.0
-    checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
-    replies = Replies(stage, potential=False)
-    size = max(reward_range(stage), 1e-300)
-    found: list[Equilibrium] = []
-    for centres, half in regions(stage, spacing):
-        plan = descend(stage, Options(), (centres, half))
-        if plan is None:  # each cell of a region may be feasible only because of its slack
-            continue
-        plan = settled(stage, plan, replies)
-        policy = policy_of(groups, plan.plays)
-        edges = np.stack([centres.min(0) - half, centres.max(0) + half])
-        gain = float(certify(game, policy).max_gain)
-        welfare = mean_worth(stage, plan)
-        stable = is_stable(stage, plan.plays, replies) if gain <= 0.01 * size else None
-        found.append(Equilibrium(plan.aggregate, gain, welfare, policy, edges, place, stable))
-    found.sort(key=lambda e: -e.welfare)
-    return [replace(one, note=_overlap(found, k)) for k, one in enumerate(found)]
-
-
-def settled(stage: Stage, plan: Plan, replies: Replies) -> Plan:
-    """Lower the largest gain by single moves, which hardly move the aggregate."""
-    profile = replies.settle(replies.profile(plan.plays))
-    return replace(plan, plays=profile.plays, aggregate=stage.aggregate(profile.plays))
+    return regions(stage, spacing)
 
 
 def is_stable(stage: Stage, plays: np.ndarray, replies: Replies) -> bool:
@@ -234,20 +395,20 @@ class Compared:
 
 @dataclass(frozen=True)
 class Study:
-    """A solution, the map of all equilibria found, and how the solution compares with them.
+    """A solution, the equilibria listed, and how the solution compares with them.
 
     **Example**
 
     >>> import equipoise as eq
     >>> found = eq.aggregative.study(eq.games.load("public-good", agents=900))
     >>> found.solution.status.ok, len(found.equilibria), len(found.comparison)
-    (True, 3, 4)
+    (True, 2, 3)
     """
 
     #: The solution.
     solution: Solution
-    #: All equilibria of the map; empty for Markov games and for games too large to map.
-    equilibria: tuple[Equilibrium, ...]
+    #: The `Listing` of equilibria; empty for Markov games and for games too large to map.
+    equilibria: Sequence[Equilibrium]
     #: The solution and the equilibria of the map, as rows of a table.
     comparison: tuple[Compared, ...]
 
@@ -255,7 +416,7 @@ class Study:
 def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Study:
     """Solve a game and compare the solution with its other equilibria.
 
-    In normal form the comparison covers every equilibrium of the map. In a Markov game it covers
+    In normal form the comparison covers every equilibrium of the list. In a Markov game it covers
     the solutions with the largest and the smallest welfare. `options` are passed to `solve`. After
     Ctrl-C there is no comparison.
 
@@ -264,7 +425,7 @@ def study(game: AggregativeGame | AggregativeMarkovGame, **options: Any) -> Stud
     >>> import equipoise as eq
     >>> found = eq.aggregative.study(eq.games.load("public-good", agents=900))
     >>> [(one.name, round(one.value, 3)) for one in found.comparison]
-    [('this solution', 0.0), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0), ('equilibrium 2', 0.0)]
+    [('this solution', 0.0), ('equilibrium 0', 0.6), ('equilibrium 1', 0.0)]
     """
     with interruptible() as stop:
         solution = solve_aggregative(game, **options)

@@ -64,10 +64,7 @@ class Planner:
         if tolerance is None:
             tolerance = TOLERANCE * float(self.ranges.max(1).sum())
         self.tolerance = float(tolerance)
-        #: Tolerance of a stage; the rest is left for gains from moving the transitions.
-        own = tolerance if places == [()] else 0.5 * tolerance / horizon
-        if places != [()] and not strict:  # Lemma A guarantees no less for this number of agents
-            own = max(own, game.lipschitz * (game.dimensions + 1) * game.delta)
+        own = tolerance if places == [()] else stage_tolerance(game, tolerance, strict=strict)
         programs = options.programs if len(places) == 1 else min(options.programs, _STAGE)
         self.options = replace(options, tolerance=own, programs=programs)
         more = {"profiles": PROFILES} if len(places) == 1 else {"polish": _POLISH}
@@ -107,7 +104,7 @@ class Planner:
         rewards = stage.rewards(plan.aggregate[None])[0]
         self.value[h, s] = (plan.plays * rewards).sum() / stage.agents
         plain = self.worth is None and self.importance is None
-        self.welfare[h, s] = self.value[h, s] if plain else mean_worth(stage, plan)
+        self.welfare[h, s] = self.value[h, s] if plain else mean_worth(stage, plan.plays)
         if place:
             chances = game.transitions(h, s, plan.aggregate)
             # The stage's bound uses the welfare found for later steps, which may fall short.
@@ -132,7 +129,18 @@ class Planner:
         return float(self.bounds.max(1).sum() + moving)
 
 
-def mean_worth(stage: Stage, plan: Plan) -> float:
-    """The mean welfare of a plan in its own stage."""
-    worth = stage.rewards(plan.aggregate[None])[0] if stage.welfare is None else stage.welfare
-    return float((plan.plays * stage.weighted(worth)).sum() / stage.agents)
+def mean_worth(stage: Stage, plays: np.ndarray) -> float:
+    """The mean welfare of a profile in its own stage."""
+    x = stage.aggregate(plays)
+    worth = stage.rewards(x[None])[0] if stage.welfare is None else stage.welfare
+    return float((plays * stage.weighted(worth)).sum() / stage.agents)
+
+
+def stage_tolerance(game: Any, tolerance: float, *, strict: bool = False) -> float:
+    """The tolerance of one stage of a Markov game.
+
+    Half is left for gains from moving the transitions. Unless `strict`, a stage may leave what
+    Lemma A guarantees for this number of agents.
+    """
+    share = 0.5 * tolerance / game.horizon
+    return share if strict else max(share, game.lipschitz * (game.dimensions + 1) * game.delta)

@@ -237,9 +237,9 @@ class _Search:
     def enumerate(self, most: int) -> Chosen | None:
         """Compare all profiles, so that nothing is missed; None if they are too many."""
         replies, number, begun = self.replies, 0, time.perf_counter()
-        total = number_of_profiles(self.stage) if self.stage.influence.size <= _INFLUENCES else inf
-        if total > most:
+        if not can_enumerate(self.stage, most):
             return None
+        total = number_of_profiles(self.stage)
         seconds, pace = min(_SECONDS, 0.1 * replies.deadline.left), inf
         for plays in all_plays(self.stage):
             gains = np.zeros(len(plays)) if self.aim.free else replies.gains(plays)
@@ -375,6 +375,11 @@ def number_of_profiles(stage: Stage) -> float:
         if total > 1e9:
             return inf
     return total
+
+
+def can_enumerate(stage: Stage, most: int) -> bool:
+    """Whether there are few enough profiles, and influences, to compare all profiles."""
+    return stage.influence.size <= _INFLUENCES and number_of_profiles(stage) <= most
 
 
 def all_plays(stage: Stage) -> Iterator[np.ndarray]:

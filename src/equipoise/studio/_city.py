@@ -229,6 +229,7 @@ def _crowd(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "about": game.describe(),
+        "status": found.status.message,
         "equilibria": [
             {
                 "aggregate": one.aggregate,

@@ -199,7 +199,7 @@ export async function open(root, state, save) {
     const found = await call("city", "crowd", { name: kept.crowd, parameters: kept.parameters });
     if (kept.kind !== "crowd") return;
     const best = found.equilibria[0];
-    answer.replaceChildren(h("p", {}, found.about), facts([["Equilibria found", found.equilibria.length], best && ["Best welfare", best.welfare], best && ["Nobody gains more than", best.gain, "good"]]));
+    answer.replaceChildren(h("p", {}, found.about), h("p", { class: "note" }, found.status), facts([["Equilibria found", found.equilibria.length], best && ["Best welfare", best.welfare], best && ["Nobody gains more than", best.gain, "good"]]));
     const told = (one) => `aggregate ${one.aggregate.map((v) => fmt(v, 3)).join(", ")}; welfare ${fmt(one.welfare)}; gain at most ${fmt(one.gain)}${one.stable === null ? "" : one.stable ? "; stable" : "; not stable"}`;
     points.show(found.equilibria.map((one, k) => ({ x: one.aggregate[0], y: one.welfare, stable: one.stable, best: k === 0, text: told(one) })));
     more.replaceChildren(table({ columns: ["aggregate", "mean welfare", "largest gain", "stable", "note"], rows: found.equilibria.map((one) => [one.aggregate.map((v) => fmt(v, 4)).join(", "), one.welfare, one.gain, one.stable, one.note]) }, "", { class: "stack" }));

@@ -1,0 +1,117 @@
+"""Crowds: lists of equilibria, prices and optima, against all profiles by the definition."""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import equipoise as eq
+
+
+def draw(rng: np.random.Generator, d: int, constant: bool = True) -> eq.AggregativeGame:
+    """A small crowd with wavy rewards; `constant` declares a valid Lipschitz constant."""
+    types, actions = int(rng.integers(1, 3)), int(rng.integers(2, 4))
+    counts = rng.integers(1, {2: 16, 3: 7}[actions] if types == 2 else 20, types)
+    influence, base = rng.random((types, actions, d)), rng.uniform(-0.2, 0.2, (types, actions))
+    slopes, speed = rng.normal(size=(types, actions, d)), rng.uniform(1.0, 6.0, (types, actions))
+
+    def reward(x: Any) -> Any:
+        along = (slopes * x).sum(-1)
+        return base + 0.2 * along + 0.3 * np.sin(speed * along)
+
+    lipschitz = float(((0.2 + 0.3 * speed) * np.abs(slopes).sum(-1)).max())
+    return eq.AggregativeGame(
+        influence, reward, lipschitz if constant else None, counts=counts, bounds=(-20, 20)
+    )
+
+
+def profiles_of(game: eq.AggregativeGame) -> Iterator[np.ndarray]:
+    """All profiles, (types, actions) numbers of agents."""
+    ways = [
+        [row for row in product(range(n + 1), repeat=game.actions[0]) if sum(row) == n]
+        for n in map(int, game.counts)
+    ]
+    return map(np.array, product(*ways))
+
+
+def gain_of(game: eq.AggregativeGame, plays: np.ndarray) -> float:
+    """The largest gain of any agent, each deviation at its own aggregate."""
+    x = game.scale * np.einsum("ta,tad->d", plays, game.influence)
+    now, gain = game.rewards(x), 0.0
+    for t, a, b in product(range(plays.shape[0]), *[range(plays.shape[1])] * 2):
+        if plays[t, a] and a != b:
+            there = x + game.scale * (game.influence[t, b] - game.influence[t, a])
+            gain = max(gain, float(game.rewards(there)[t, b] - now[t, a]))
+    return gain
+
+
+def gains_of(game: eq.AggregativeGame) -> dict[tuple[int, ...], float]:
+    """The largest gain in every profile."""
+    return {tuple(map(int, one.ravel())): gain_of(game, one) for one in profiles_of(game)}
+
+
+def _cases(
+    seed: int, seconds: float, check: Callable[[np.random.Generator, int], Iterator[str]]
+) -> Iterator[str]:
+    """Check one drawn case after the other until the time is over."""
+    end, case = time.perf_counter() + seconds, 0
+    while case == 0 or time.perf_counter() < end:
+        for line in check(np.random.default_rng([seed, case]), case):
+            yield f"case {case}: {line}"
+        case += 1
+
+
+def lists(seed: int, seconds: float) -> Iterator[str]:
+    """`equilibria` of small crowds, of one to four coordinates."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        game = draw(rng, 1 + case % 4, bool(case % 3))
+        gains, listing = gains_of(game), eq.aggregative.equilibria(game)
+        plays = [one.policy.plays(game.types, game.actions[0]) for one in listing]
+        keys = {tuple(map(int, one.ravel())) for one in plays}
+        for key in keys:
+            if gains[key] > listing.tolerance:
+                yield f"{key} is listed, and its largest gain is {gains[key]:.3g}"
+        missed = {key for key, gain in gains.items() if gain <= 1e-12} - keys
+        if listing.complete and missed:
+            yield f"the list is complete without {sorted(missed)}"
+
+    return _cases(seed, seconds, check)
+
+
+def waves(seed: int, seconds: float) -> Iterator[str]:
+    """Forty agents of one type, each of whose actions has a coordinate: a sine of its own load."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        m = 3 + case % 2
+        ends = ((-0.2, 0.2), (0.3, 0.8), (4, 9), (0, 6))
+        base, size, speed, phase = (rng.uniform(low, high, m) for low, high in ends)
+
+        def reward(x: np.ndarray) -> np.ndarray:
+            if x.ndim > 1:  # each action at its own aggregate
+                x = np.broadcast_to(x, (*np.broadcast_shapes(x.shape[:-1], (1, m)), m))
+                x = x[..., range(m), range(m)]
+            return np.atleast_2d(base + size * np.sin(speed * x + phase))
+
+        game = eq.AggregativeGame(np.eye(m)[None], reward, counts=[40], bounds=(-5, 5))
+        loads = np.arange(41)[:, None] / 40
+        tables = base + size * np.sin(speed * loads + phase)
+
+        def gain(q: np.ndarray) -> float:
+            moves = ((k, j) for k in range(m) if q[k] for j in range(m) if j != k)
+            return max(float(tables[q[j] + 1, j] - tables[q[k], k]) for k, j in moves)
+
+        truth = {tuple(map(int, q[0])) for q in profiles_of(game) if gain(q[0]) <= 1e-9}
+        listing = eq.aggregative.equilibria(game)
+        keys = {tuple(map(int, one.policy.plays(1, m)[0])) for one in listing}
+        if wrong := [key for key in keys if gain(np.array(key)) > listing.tolerance]:
+            yield f"{wrong} are listed, and are no equilibria"
+        if listing.complete and truth - keys:
+            yield f"the list is complete without {sorted(truth - keys)}"
+
+    return _cases(seed, seconds, check)
+
+
+ATTACKS = (lists, waves)
