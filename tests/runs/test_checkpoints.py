@@ -120,6 +120,15 @@ def test_equal_trees_make_equal_files(tmp_path):
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
+def test_an_array_that_grows_may_have_any_number_of_rows(tmp_path):
+    rows = np.arange(12.0).reshape(4, 3)
+    save_checkpoint(tmp_path / "x.npz", {"rows": rows})
+    found = load_checkpoint(tmp_path / "x.npz", {"rows": np.zeros((0, 3))})
+    np.testing.assert_array_equal(found["rows"], rows)
+    with pytest.raises(ValueError, match=r"expected shape \(4, 3\).*found \(0, 2\)"):
+        load_checkpoint(tmp_path / "x.npz", {"rows": np.zeros((0, 2))})
+
+
 @pytest.mark.parametrize(
     ("like", "message"),
     [

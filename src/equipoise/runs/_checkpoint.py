@@ -75,7 +75,8 @@ def save_checkpoint(
 def load_checkpoint(path: str | os.PathLike[str], like: Any) -> Any:
     """Read a checkpoint of `save_checkpoint` into a tree with the structure of `like`.
 
-    Refuses a tree with other leaves or shapes, and names the first difference.
+    Refuses a tree with other leaves or shapes, and names the first difference. An array whose
+    first axis has length zero in `like` may have any number of rows in the checkpoint.
     """
     import jax
 
@@ -215,5 +216,7 @@ def _check_paths(path: Any, saved: list[str], given: list[str]) -> None:
 
 
 def _check_shape(where: str, saved: tuple[int, ...], given: tuple[int, ...]) -> None:
-    if tuple(saved) != tuple(given):
+    """Refuse another shape; a first axis of length zero, of an array that grows, is any length."""
+    grown = len(saved) == len(given) > 0 and given[0] == 0 and saved[1:] == given[1:]
+    if tuple(saved) != tuple(given) and not grown:
         raise InputError("like", f"shape {tuple(saved)}, as in {where}", tuple(given))

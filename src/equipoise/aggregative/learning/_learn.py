@@ -256,7 +256,8 @@ def _make_learner(
         planner = PrintedPlanner(spec, grids, options, worth, settings)
     else:
         grids = grids_of(spec, options.side)
-        cells = max(len(grid.centres) for grid in grids.values())
+        # No more cells of a step and state can be visited than there are episodes.
+        cells = min(max(grid.cells for grid in grids.values()), settings.episodes)
         noise, bonus, failure = 0.0 if known else settings.noise, settings.bonus, settings.failure
         radii = Radii.of(spec, cells, settings.episodes, noise=noise, bonus=bonus, failure=failure)
         planner = Planner(spec, grids, options, radii, worth, known=known)
@@ -301,12 +302,12 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
     moving = spec.delta * spec.transition_lipschitz * spec.spread * pairs
     stats = {
         "plans": learner.plans,
-        "cells": len(grid.centres),
+        "cells": grid.cells,
         "spacing": grid.side,
         "planning_bound": float(learner.planner.stage_bound + moving),
         "relaxed": learner.planner.relaxed,
         "sample_bytes": learner.samples.nbytes,
-        "visited_cells": int((learner.samples.visits > 0).sum()),
+        "visited_cells": len(learner.samples.visits),
         "types": spec.types,
         "aggregate": best.aggregate,
         "seconds": time.perf_counter() - started,

@@ -158,13 +158,10 @@ class Learner:
         self.printed = self.settings.form == "printed"
         #: Whether the learner chooses among equilibria by their welfare.
         self.selects = self.settings.objective != "regret" and not self.printed
-        cells = max(len(grid.centres) for grid in self.grids.values())
-        self.samples = Samples.empty(spec, cells, rewards=self.learns_rewards)
+        self.samples = Samples(spec, rewards=self.learns_rewards)
         self.curves = {n: np.full(episodes, np.nan) for n in ("width", "bound", "regret")}
         self.curves["planned"] = np.zeros(episodes, bool)
         self.best = Best(**vars(Joint.empty(spec)))
-        self._visits_then = np.zeros_like(self.samples.visits)
-        self._seen_then = np.zeros_like(self.samples.seen)
         self._errands: dict[tuple[int, int], Errands] = {}
         self._turns: dict[tuple[int, int], int] = {}
         self._ahead: tuple[int, dict[int, list[Seen]]] = (-1, {})
@@ -175,14 +172,14 @@ class Learner:
         """Plan from all samples so far, evaluate the plan, and keep it if it is the best."""
         if all_menus:
             self.planner.forget()
-            self._seen_then[...] = self.samples.seen
+            self.samples.plan_rewards()
         self.joint, self.evaluation = self.planner.plan(self.samples)
         self.bounds = self.evaluation.bounds(self.joint)
         self.consistent &= self.bounds.consistent
         self._offer(self.joint, self.bounds)
         if self.history is not None:
             self.history.append((self.episode, self.joint, self.bounds))
-        self._visits_then[...] = self.samples.visits
+        self.samples.plan_visits()
         self._errands.clear()
         self._turns.clear()
         self._planned = self.episode
@@ -220,17 +217,19 @@ class Learner:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
-        self.samples, self.best = Samples(**state["samples"]), Best(**state["best"])
+        self.samples.restore(state["samples"])
+        self.best, self.planner.last = Best(**state["best"]), state["plays"]
         # JAX sorts the keys of dictionaries; files must keep their order.
         self.curves = {name: state["curves"][name] for name in self.curves}
         self.episode = state["episode"]
         self.plans, self.consistent = state["plans"], state["consistent"]
 
     def state(self) -> dict[str, Any]:
-        """The data from which a plan is made."""
+        """The data from which a plan is made: the samples, and the last plan, which starts it."""
         names = ("curves", "episode", "plans", "consistent")
         kept = {name: getattr(self, name) for name in names}
-        return {"samples": dict(vars(self.samples)), "best": dict(vars(self.best)), **kept}
+        kept |= {"best": dict(vars(self.best)), "plays": self.planner.last}
+        return {"samples": self.samples.to_plain(), **kept}
 
     def play(self) -> None:
         """Replan if that is due, and play one episode."""
@@ -285,20 +284,19 @@ class Learner:
         # Credit the planned cell although rounding and scouts may have left it by a little.
         # Otherwise a cell whose plan always ends in its neighbour would never seem visited.
         reach = 0.5 * grid.side + spec.delta * (spec.dimensions + np.abs(plays - plan).sum() / 2)
-        away = float(np.abs(x - grid.centres[cell]).max())
+        away = float(np.abs(x - grid.centre(cell)).max())
         if self.printed or away > reach + 1e-12:
             cell = grid.nearest(x)
-        where = (h, s, cell)
-        self.samples.add(where, x, following)
+        samples = self.samples
+        row = samples.add((h, s, cell), x, following)
         if self.learns_rewards:
-            self.samples.add_rewards(where, x, plays, sums)
-            seen, then = self.samples.seen[where], self._seen_then[where]
-            if (seen[plan > 0] >= 2 * then[plan > 0]).any():
+            samples.add_rewards(row, x, plays, sums)
+            seen, planned = samples.seen[row], samples.seen_planned[row]
+            if (seen[plan > 0] >= 2 * planned[plan > 0]).any():
                 self._due = True
                 self.planner.forget((h, s))
-                self._seen_then[h, s] = self.samples.seen[h, s]
-        visits = self.samples.visits[where]
-        self._due |= bool(visits >= max(1, 2 * self._visits_then[where]))
+                samples.plan_rewards((h, s))
+        self._due |= bool(samples.visits[row] >= max(1, 2 * samples.visits_planned[row]))
 
     def _with_scouts(self, h: int, s: int) -> np.ndarray:
         """Numbers of agents: the plan, with the scouts whose turn it is."""

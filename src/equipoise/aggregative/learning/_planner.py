@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from equipoise.aggregative._cells import Stage, feasible_cells, solve_cell, stage_of
+from equipoise.aggregative._cells import MOST_CELLS, Stage, feasible_cells, solve_cell, stage_of
 from equipoise.aggregative._classes import alone, policy_of
 from equipoise.aggregative._replies import Replies
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import (
     Options,
     Plan,
@@ -22,7 +23,6 @@ from equipoise.aggregative._subroutine import (
     descend,
     make_plan,
     relax,
-    seek,
     stage_slack,
 )
 from equipoise.aggregative.learning._samples import (
@@ -116,14 +116,16 @@ class Menu:
     relaxed: float
 
 
-def make_menu(stage: Stage, options: Options, grid: Grid, *, polish: bool) -> Menu:
-    """Plan every feasible cell or, if any equilibrium is accepted, keep the plan of least regret.
+def make_menu(
+    stage: Stage, options: Options, grid: Grid, *, polish: bool, last: np.ndarray | None = None
+) -> Menu:
+    """Plan every feasible cell or, if any equilibrium is accepted, find one, from the last plan.
 
     With `polish`, best-reply dynamics start from each plan, so that the menu holds equilibria as
     exact as the number of agents allows, whatever the side of the cells.
     """
     if options.objective == "regret":
-        found = [(seek(stage, options), -1)]
+        found = [(any_equilibrium(stage, options, grid, last), -1)]
     else:
         found = relax(lambda relaxed: _programs(stage, options, grid, relaxed))
     if polish and stage.influence.size * stage.influence.shape[1] <= _POLISHED:
@@ -140,22 +142,58 @@ def make_menu(stage: Stage, options: Options, grid: Grid, *, polish: bool) -> Me
     return Menu(plays, aggregate, np.array(cells), worth, bound, relaxed)
 
 
+def any_equilibrium(
+    stage: Stage, options: Options, grid: Grid, last: np.ndarray | None = None
+) -> Plan:
+    """Find a profile as exact as Lemma A guarantees: by best replies from the last plan or, if they
+    do not reach it, by halving cells.
+
+    Where there are too many cells, the best profile that replies reach is returned, with its gain
+    as its bound.
+    """
+    enough = _lemma_a(stage)
+    replies = Replies(stage, options.deadline)
+    replies.allow(_REPLIES)
+    start = replies.middle() if last is None or not last.any() else last
+    profile = replies.improve(start, enough)
+    if profile.gain > enough and grid.cells <= MOST_CELLS and not options.deadline.passed:
+        _, centres = grid.reachable(stage)
+        return relax(lambda relaxed: descend(stage, options, (centres, grid.half), relaxed))
+    return Plan(
+        plays=profile.plays,
+        aggregate=stage.aggregate(profile.plays),
+        shares=profile.plays / stage.counts[:, None],
+        bound=max(profile.gain, enough),
+        spacing=grid.side,
+        slack=0.0,
+        relaxed=1.0,
+        gain=profile.gain,
+        method="replies",
+    )
+
+
+def _lemma_a(stage: Stage) -> float:
+    """The largest gain that Lemma A leaves in cells much smaller than an agent's influence."""
+    return stage.lipschitz * (stage.dimensions + 1) * stage.delta
+
+
 def _programs(
     stage: Stage, options: Options, grid: Grid, relaxed: float
 ) -> list[tuple[Plan, int]] | None:
     """Plans and their cells, -1 for the cell of the aggregate; None if no cell is feasible."""
     slack = stage_slack(stage, options, grid.side, relaxed)
     found = []
-    for index, rewards, allowed in feasible_cells(stage, grid.centres, grid.half, slack):
+    cells, centres = grid.reachable(stage)
+    for index, rewards, allowed in feasible_cells(stage, centres, grid.half, slack):
         weights = cell_weights(stage, options, rewards)
-        vertex = solve_cell(stage, weights, allowed, grid.centres[index], grid.half)
+        vertex = solve_cell(stage, weights, allowed, centres[index], grid.half)
         if vertex is not None:
             plan = make_plan(stage, options, vertex, grid.half, slack, relaxed=relaxed)
-            found.append((plan, index))
+            found.append((plan, int(cells[index])))
     if not found:
         return None
     # The most exact equilibrium may have more welfare than any program's solution.
-    exact = descend(stage, options, (grid.centres[[index for _, index in found]], grid.half))
+    exact = descend(stage, options, (grid.centre([cell for _, cell in found]), grid.half))
     return found if exact is None else [*found, (replace(exact, bound=found[0][0].bound), -1)]
 
 
@@ -165,7 +203,7 @@ def polished(stage: Stage, found: list[tuple[Plan, int]]) -> list[tuple[Plan, in
     Agents move until gains are as small as Lemma A guarantees. Each profile that is new is then
     refined for some more evaluations. Profiles less exact than Lemma A are dropped.
     """
-    enough = stage.lipschitz * (stage.dimensions + 1) * stage.delta
+    enough = _lemma_a(stage)
     replies, known, seen = Replies(stage), {}, set()
     for plan, cell in found:
         replies.allow(_REPLIES)
@@ -199,6 +237,10 @@ class Planner:
         self.spec, self.grids, self.options, self.radii = spec, grids, options, radii
         self.worth, self.known = worth, known
         self._menus: dict[tuple[int, int], Menu] = {}
+        #: (horizon, states, types, actions): the last plan; nobody plays before the first.
+        self.last = Joint.empty(spec).plays
+        #: When to stop planning and take the best so far.
+        self.deadline = Deadline()
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
         """Rebuild the menu of one step and state, or all menus, in the next plan."""
@@ -211,9 +253,12 @@ class Planner:
         evaluation = Evaluation(self, samples)
         for place in self.grids:
             if place not in self._menus:
-                rewards = evaluation.rewards[place].upper
-                self._menus[place] = self._menu(rewards, place, polish=self.known)
-        return self._backward(self._menus, evaluation, 1.0), evaluation
+                bounds = evaluation.rewards[place]
+                own = None if isinstance(bounds, KnownRewards) else bounds.own_upper
+                self._menus[place] = self._menu(bounds.upper, place, own, polish=self.known)
+        joint = self._backward(self._menus, evaluation, 1.0)
+        self.last = joint.plays
+        return joint, evaluation
 
     def likely(self, evaluation: "Evaluation") -> Joint:
         """Return the joint policy that is best by the estimates: for the end, when nothing is left
@@ -221,7 +266,7 @@ class Planner:
         menus = self._menus
         if not self.known:
             menus = {
-                place: self._menu(rewards.estimate, place, polish=True)
+                place: self._menu(rewards.estimate, place, None, polish=True)
                 for place, rewards in evaluation.rewards.items()
             }
         return self._backward(menus, evaluation, 0.5)
@@ -238,10 +283,9 @@ class Planner:
                 menu, following = menus[h, s], evaluation.following[h, s]
                 entry = 0
                 if len(menu.worth) > 1:
-                    where = (menu.aggregate, menu.cell, self.grids[h, s])
-                    later = hope * following.upper_at(ahead, *where)
+                    later = hope * following.upper_at(ahead, menu.aggregate)
                     if hope < 1.0:
-                        later -= (1.0 - hope) * following.upper_at(-ahead, *where)
+                        later -= (1.0 - hope) * following.upper_at(-ahead, menu.aggregate)
                     promise = menu.worth + later
                     entry = int(promise.argmax())
                     now[s] = promise[entry]
@@ -265,11 +309,13 @@ class Planner:
         self,
         rewards: Callable[[np.ndarray], np.ndarray],
         place: tuple[int, int],
+        own: Callable[[np.ndarray], np.ndarray] | None,
         *,
         polish: bool,
     ) -> Menu:
-        stage = stage_of(self.spec, place, worth=self.worth, rewards=rewards)
-        return make_menu(stage, self.options, self.grids[place], polish=polish)
+        stage = stage_of(self.spec, place, worth=self.worth, rewards=rewards, own=own)
+        options = replace(self.options, deadline=self.deadline)
+        return make_menu(stage, options, self.grids[place], polish=polish, last=self.last[place])
 
 
 class Evaluation:

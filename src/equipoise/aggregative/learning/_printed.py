@@ -16,6 +16,7 @@ import numpy as np
 from equipoise.aggregative import theory
 from equipoise.aggregative._cells import Stage, printed_grid, stage_of
 from equipoise.aggregative._classes import alone, policy_of
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import Options, select
 from equipoise.aggregative.learning._planner import Bounds, Joint
 from equipoise.aggregative.learning._samples import Grid, Samples
@@ -28,7 +29,7 @@ def printed_grids(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
     for place in spec.places:
         points, _ = printed_grid(*spec.box(*place), spacing)
         shape = tuple(len(np.unique(points[:, k])) for k in range(spec.dimensions))
-        grids[place] = Grid(points, spacing, shape)
+        grids[place] = Grid(points[0], spacing, shape)
     return grids
 
 
@@ -46,6 +47,7 @@ class PrintedPlanner:
         settings: Any,
     ):
         self.spec, self.grids, self.options, self.worth = spec, grids, options, worth
+        self.last, self.deadline = Joint.empty(spec).plays, Deadline()  # for `Planner` alone
         self.bonus, self.key = settings.bonus, settings.key
         size = spec.states * spec.actions * settings.episodes * spec.horizon
         self.log = float(np.log(size / settings.failure))
@@ -112,22 +114,21 @@ class PrintedPlanner:
     ) -> "_Sheet":
         """Q of all agents on the grid of one step and state."""
         spec, grid, steps = self.spec, self.grids[h, s], self.spec.horizon
-        cells = len(grid.centres)
-        count = samples.visits[h, s][:cells]
-        seen = count > 0
-        shares = samples.following[h, s][:cells][seen] / count[seen, None]
-        bonus = self.bonus * np.sqrt(spec.states * steps**2 * self.log / count[seen])
+        rows = samples.rows(h, s)
+        seen, count = samples.where[rows, 2], samples.visits[rows]
+        shares = samples.following[rows] / count[:, None]
+        bonus = self.bonus * np.sqrt(spec.states * steps**2 * self.log / count)
         bonus = bonus + spec.transition_lipschitz * steps * grid.side
         slope = spec.lipschitz + spec.transition_lipschitz * (steps - 1 - h)
-        rewards = spec.rewards(h, s, grid.centres[seen]) if seen.any() else np.zeros(0)
+        rewards = spec.rewards(h, s, grid.centres[seen]) if rows else np.zeros(0)
         away = np.abs(grid.centres[:, None] - grid.centres[None, seen]).max(-1)
-        shape = (cells, spec.types, spec.actions)
+        shape = (grid.cells, spec.types, spec.actions)
         high, low = np.full(shape, float(steps)), np.zeros(shape)
-        for k in range(int(seen.sum())):
+        for k in range(len(rows)):
             far = slope * away[:, k, None, None]
             high = np.minimum(high, rewards[k] + (upper @ shares[k] + bonus[k])[:, None] + far)
             low = np.maximum(low, rewards[k] + (lower @ shares[k] - bonus[k])[:, None] - far)
-        later = np.zeros(cells)
+        later = np.zeros(grid.cells)
         later[seen] = shares @ ahead
         return _Sheet(np.clip(high, 0, steps), np.clip(low, 0, steps), later, slope, grid)
 

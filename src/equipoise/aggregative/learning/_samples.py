@@ -5,56 +5,107 @@ far a Lipschitz function can be from its empirical mean: by less than half a cel
 aggregate is played again and again.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._cells import check_cells, lipschitz_envelope
+from equipoise.aggregative._cells import MOST_CELLS, Stage, possible
 from equipoise.aggregative.learning._spec import Spec
+from equipoise.core import InputError
+
+#: Largest number of cells: their numbers must fit into 64 bits.
+_NUMBERED = 2.0**62
+#: Largest number of entries in a block of an envelope: blocks should fit into the cache.
+_BLOCK = 200_000
+#: Types of arrays of samples; all others are of floats.
+_KINDS = {
+    "where": np.int64,
+    "visits": np.int64,
+    "following": np.int32,
+    "seen": np.int64,
+    "visits_planned": np.int64,
+    "seen_planned": np.int64,
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells with one common side that cover the aggregates of one step and state."""
+    """Cells with one common side that cover the aggregates of one step and state.
 
-    #: (cells, d)
-    centres: np.ndarray
+    Cells are numbers, from which centres are computed, so that a grid of any size costs nothing.
+    """
+
+    #: (d,) centre of the first cell.
+    first: np.ndarray
     #: The side of every cell in every coordinate.
     side: float
     #: Cells along each coordinate.
     shape: tuple[int, ...]
 
     @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    @property
     def half(self) -> np.ndarray:
         """(d,): half sides."""
         return np.full(len(self.shape), 0.5 * self.side)
 
+    @cached_property
+    def centres(self) -> np.ndarray:
+        """(cells, d): the centres of all cells; refused if there are too many of them."""
+        if self.cells > MOST_CELLS:
+            found = f"{self.side:g}, which makes {self.cells:,}"
+            raise InputError("spacing", f"at most {MOST_CELLS:,} cells", found)
+        return self.centre(np.arange(self.cells))
+
+    def centre(self, cell: Any) -> np.ndarray:
+        """(..., d): centres of cells."""
+        return self.first + self.side * np.stack(np.unravel_index(cell, self.shape), -1)
+
     def nearest(self, x: np.ndarray) -> int:
-        """Index of the cell whose centre is nearest."""
-        return int(np.abs(self.centres - x).max(1).argmin())
+        """Number of the cell whose centre is nearest, and the first of them at a tie."""
+        steps = np.ceil((x - self.first) / self.side - 0.5 - 1e-9).astype(np.int64)
+        inside = np.clip(steps, 0, np.array(self.shape) - 1)
+        return int(np.ravel_multi_index(tuple(inside), self.shape))
+
+    def reachable(self, stage: Stage) -> tuple[np.ndarray, np.ndarray]:
+        """The cells that agents can reach by any actions, and their centres (cells, d).
+
+        A grid belongs to one geometry of agents, so this is computed once.
+        """
+        if "_reachable" not in self.__dict__:
+            every = np.ones((1, *stage.influence.shape[:2]), bool)
+            cells = np.flatnonzero(possible(stage, every, self.centres, self.half))
+            self.__dict__["_reachable"] = cells, self.centres[cells]
+        return self.__dict__["_reachable"]
 
 
 def cover(low: np.ndarray, high: np.ndarray, spacing: float) -> Grid:
     """Cover a box with cells of one side, at most `spacing`; their centres lie inside the box.
 
-    `tile` fits its sides to the box, coordinate by coordinate. Envelopes by doubling need the same
-    side everywhere, so here the cells may extend beyond the edges, by less than half a side.
+    `tile` fits its sides to the box, coordinate by coordinate. Here the side is the same
+    everywhere, so the cells may extend beyond the edges, by less than half a side.
 
     >>> grid = cover(np.zeros(2), np.array([1.0, 0.5]), 0.3)
     >>> grid.shape, grid.side, grid.centres[:2].tolist()
     ((4, 2), 0.25, [[0.125, 0.125], [0.125, 0.375]])
     """
-    check_cells(low, high, spacing)
     widths = high - low
+    with np.errstate(over="ignore"):
+        about = float(np.prod(np.maximum(widths / spacing, 1.0)))
+    if about > _NUMBERED:
+        found = f"{spacing:g}, which makes about {about:.3g}"
+        raise InputError("spacing", f"at most {_NUMBERED:.1g} cells", found)
     numbers = np.maximum(np.ceil(widths / spacing - 1e-9), 1).astype(int)
     side = float((widths / numbers).max()) or spacing
     numbers = np.maximum(np.ceil(widths / side - 1e-9), 1).astype(int)
-    axes = [
-        (a + b) / 2 + side * (np.arange(k) - (k - 1) / 2)
-        for a, b, k in zip(low, high, numbers, strict=True)
-    ]
-    centres = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low))
-    return Grid(centres, side, tuple(int(k) for k in numbers))
+    first = (low + high) / 2 - side * (numbers - 1) / 2
+    return Grid(first, side, tuple(int(k) for k in numbers))
 
 
 def grids_of(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
@@ -64,66 +115,111 @@ def grids_of(spec: Spec, spacing: float) -> dict[tuple[int, int], Grid]:
     return {place: cover(*spec.box(*place), spacing) for place in spec.places}
 
 
-@dataclass
 class Samples:
-    """All data of a learner, in arrays of fixed shapes, which are also its state on disk.
+    """All data of a learner, one row for each cell of a step and state that was visited.
 
-    Memory is `S + d + 2` numbers for each step, state and cell, plus `d + 3` for each row and
-    action of the spec if rewards are learned.
+    Rows are in the order of the first visit. Memory is `S + d + 5` numbers for each row, plus
+    `d + 3` for each row and action of the spec if rewards are learned.
     """
 
-    #: (horizon, states, cells)
-    visits: np.ndarray
-    #: (horizon, states, cells, states)
-    following: np.ndarray
-    #: (horizon, states, cells, d), sum of the aggregates.
-    place: np.ndarray
-    #: (horizon, states, cells), sum of the squared lengths of the aggregates.
-    square: np.ndarray
-    #: (horizon, states, cells, types, actions), number of rewards seen; no rows if they are known.
-    seen: np.ndarray
-    #: Sum of the rewards seen.
-    total: np.ndarray
-    #: (horizon, states, cells, types, actions, d), sum of the aggregates at which they were seen.
-    seen_place: np.ndarray
-    seen_square: np.ndarray
+    def __init__(self, spec: Spec, *, rewards: bool):
+        own = (spec.types if rewards else 0, spec.actions)
+        d = spec.dimensions
+        self._used = 0
+        #: (step, state, cell) -> row, and (step, state) -> rows.
+        self._row: dict[tuple[int, int, int], int] = {}
+        self._rows: dict[tuple[int, int], list[int]] = {}
+        shapes = {
+            "where": (3,),  # step, state and cell
+            "visits": (),
+            "following": (spec.states,),
+            "place": (d,),  # sum of the aggregates
+            "square": (),  # sum of the squared lengths of the aggregates
+            "seen": own,  # number of rewards seen; no entries if they are known
+            "total": own,  # sum of the rewards seen
+            "seen_place": (*own, d),  # sum of the aggregates at which they were seen
+            "seen_square": own,
+            # How often each was visited and seen when it was last planned for.
+            "visits_planned": (),
+            "seen_planned": own,
+        }
+        self._arrays = {
+            name: np.zeros((0, *shape), _KINDS.get(name, np.float64))
+            for name, shape in shapes.items()
+        }
 
-    @classmethod
-    def empty(cls, spec: Spec, cells: int, *, rewards: bool) -> "Samples":
-        """Arrays without any samples."""
-        base = (spec.horizon, spec.states, cells)
-        own = (*base, spec.types if rewards else 0, spec.actions)
-        return cls(
-            visits=np.zeros(base, np.int64),
-            following=np.zeros((*base, spec.states), np.int32),
-            place=np.zeros((*base, spec.dimensions)),
-            square=np.zeros(base),
-            seen=np.zeros(own, np.int64),
-            total=np.zeros(own),
-            seen_place=np.zeros((*own, spec.dimensions)),
-            seen_square=np.zeros(own),
-        )
+    def __getattr__(self, name: str) -> np.ndarray:
+        """The rows of an array that are in use."""
+        arrays = self.__dict__.get("_arrays", {})
+        if name not in arrays:
+            raise AttributeError(name)
+        return arrays[name][: self._used]
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes."""
-        return sum(array.nbytes for array in vars(self).values())
+        return sum(array[: self._used].nbytes for array in self._arrays.values())
 
-    def add(self, where: tuple[int, int, int], x: np.ndarray, following: int) -> None:
-        """Add one transition, from (step, state, cell) at the aggregate x."""
-        self.visits[where] += 1
-        self.following[where][following] += 1
-        self.place[where] += x
-        self.square[where] += x @ x
+    def to_plain(self) -> dict[str, np.ndarray]:
+        """All arrays, by name."""
+        return {name: getattr(self, name) for name in self._arrays}
 
-    def add_rewards(
-        self, where: tuple[int, int, int], x: np.ndarray, plays: np.ndarray, sums: np.ndarray
-    ) -> None:
+    def restore(self, plain: dict[str, np.ndarray]) -> None:
+        """Take the arrays that `to_plain` returned."""
+        self._arrays = {name: np.array(plain[name]) for name in self._arrays}
+        self._used = len(plain["where"])
+        self._row, self._rows = {}, {}
+        for row, where in enumerate(plain["where"].tolist()):
+            self._add_row(tuple(where), row)
+
+    def rows(self, h: int, s: int) -> list[int]:
+        """The rows of one step and state."""
+        return self._rows.get((h, s), [])
+
+    def row(self, where: tuple[int, int, int]) -> int:
+        """The row of (step, state, cell), which is added if it is new."""
+        if where not in self._row:
+            used = self._used
+            if used == len(self._arrays["where"]):
+                more = max(16, used)
+                for name, array in self._arrays.items():
+                    self._arrays[name] = np.concatenate(
+                        [array, np.zeros((more, *array.shape[1:]), array.dtype)]
+                    )
+            self._arrays["where"][used] = where
+            self._used = used + 1
+            self._add_row(where, used)
+        return self._row[where]
+
+    def _add_row(self, where: tuple[int, ...], row: int) -> None:
+        h, s, cell = where
+        self._row[h, s, cell] = row
+        self._rows.setdefault((h, s), []).append(row)
+
+    def add(self, where: tuple[int, int, int], x: np.ndarray, following: int) -> int:
+        """Add one transition, from (step, state, cell) at the aggregate x; return the row."""
+        row = self.row(where)
+        self.visits[row] += 1
+        self.following[row, following] += 1
+        self.place[row] += x
+        self.square[row] += x @ x
+        return row
+
+    def add_rewards(self, row: int, x: np.ndarray, plays: np.ndarray, sums: np.ndarray) -> None:
         """Add (types, actions) numbers of agents and the sums of their rewards."""
-        self.seen[where] += plays
-        self.total[where] += sums
-        self.seen_place[where] += plays[..., None] * x
-        self.seen_square[where] += plays * (x @ x)
+        self.seen[row] += plays
+        self.total[row] += sums
+        self.seen_place[row] += plays[..., None] * x
+        self.seen_square[row] += plays * (x @ x)
+
+    def plan_visits(self) -> None:
+        """Remember the present numbers of visits as those of the last plan."""
+        self.visits_planned[...] = self.visits
+
+    def plan_rewards(self, place: tuple[int, int] | None = None) -> None:
+        """Remember the rewards seen in a step and state, or all, as those of the last plan."""
+        rows: Any = slice(None) if place is None else self.rows(*place)
+        self.seen_planned[rows] = self.seen[rows]
 
 
 def centred(
@@ -223,23 +319,26 @@ class RewardBounds:
     @classmethod
     def of(cls, spec: Spec, samples: Samples, h: int, s: int, radii: Radii) -> "RewardBounds":
         """Envelopes from the samples of one step and state."""
-        cells = np.flatnonzero(samples.visits[h, s])
-        seen = samples.seen[h, s][cells]
+        rows = samples.rows(h, s)
+        seen = samples.seen[rows]
         count = np.maximum(seen, 1).astype(np.float64)
-        middles, spread = centred(
-            count, samples.seen_place[h, s][cells], samples.seen_square[h, s][cells]
-        )
-        mean = samples.total[h, s][cells] / count
+        middles, spread = centred(count, samples.seen_place[rows], samples.seen_square[rows])
+        mean = samples.total[rows] / count
         off = np.where(seen > 0, radii.reward(count) + spec.lipschitz * spread, np.inf)
         return cls(middles, seen, mean, off, radii.noise, spec.lipschitz, spec.bounds)
 
     def upper(self, points: np.ndarray) -> np.ndarray:
         """(points, d) -> (points, types, actions): upper bound on the expected rewards."""
-        return self._envelope(points, 1.0)
+        return self._envelope(points[:, None, None], 1.0)
 
     def lower(self, points: np.ndarray) -> np.ndarray:
         """(points, d) -> (points, types, actions): lower bound on the expected rewards."""
-        return -self._envelope(points, -1.0)
+        return -self._envelope(points[:, None, None], -1.0)
+
+    def own_upper(self, points: np.ndarray) -> np.ndarray:
+        """(..., types, actions, d) -> (..., types, actions): `upper`, each at its own aggregate."""
+        flat = points.reshape(-1, *points.shape[-3:])
+        return self._envelope(flat, 1.0).reshape(points.shape[:-1])
 
     def estimate(self, points: np.ndarray) -> np.ndarray:
         """(points, d) -> (points, types, actions): the best estimate, within the bounds.
@@ -250,25 +349,42 @@ class RewardBounds:
         shape = (len(points), *self.seen.shape[1:])
         weight, total = np.zeros(shape), np.zeros(shape)
         floor = max(self.noise**2, 1e-12)
-        for middle, mean, seen in zip(self.middles, self.mean, self.seen, strict=True):
-            away = self.slope * np.abs(points[:, None, None] - middle).max(-1)
+        for part in self._parts(shape):
+            seen = self.seen[part]
+            away = self.slope * self._away(points[:, None, None], part)
             own = seen / (floor + seen * away**2)
-            weight += own
-            total += own * mean
+            weight += own.sum(1)
+            total += (own * self.mean[part]).sum(1)
         upper, lower = self.upper(points), self.lower(points)
         guess = np.where(weight > 0, total / np.maximum(weight, 1e-300), 0.5 * (upper + lower))
         return np.minimum(np.maximum(guess, lower), upper)
 
     def _envelope(self, points: np.ndarray, sign: float) -> np.ndarray:
-        """The tightest upper bound on the rewards times the sign."""
+        """The tightest upper bound on the rewards times the sign, at points of each row and action
+        or, with axes of length one, of all."""
         low, high = sorted((sign * self.bounds[0], sign * self.bounds[1]))
-        found = np.full((len(points), *self.seen.shape[1:]), high)
-        for middle, mean, off in zip(self.middles, self.mean, self.off, strict=True):
+        shape = (len(points), *self.seen.shape[1:])
+        found = np.full(shape, high)
+        for part in self._parts(shape):
             # A pair never seen in the cell has an infinite error and drops out.
-            away = np.abs(points[:, None, None] - middle).max(-1)
-            np.minimum(found, sign * mean + off + self.slope * away, out=found)
+            bounds = self.slope * self._away(points, part)
+            bounds += sign * self.mean[part] + self.off[part]
+            np.minimum(found, bounds.min(1), out=found)
         # With noise an envelope may cross the opposite limit; no expected reward does.
         return np.maximum(found, low)
+
+    def _parts(self, shape: tuple[int, ...]) -> list[slice]:
+        """Blocks of visited cells for tables of this shape."""
+        size = max(1, _BLOCK // max(math.prod(shape), 1))
+        return [slice(k, k + size) for k in range(0, len(self.seen), size)]
+
+    def _away(self, points: np.ndarray, part: slice) -> np.ndarray:
+        """(points, visited, types, actions): sup distances from the mean aggregates."""
+        middles = self.middles[part]
+        away = np.abs(points[:, None, ..., 0] - middles[..., 0])
+        for k in range(1, middles.shape[-1]):
+            np.maximum(away, np.abs(points[:, None, ..., k] - middles[..., k]), out=away)
+        return away
 
 
 @dataclass(frozen=True)
@@ -281,8 +397,6 @@ class Continuation:
     which rewards are added afterwards.
     """
 
-    #: (visited,)
-    cells: np.ndarray
     #: (visited, states), shares of next states.
     shares: np.ndarray
     #: (visited, d), mean aggregate of the samples.
@@ -295,41 +409,32 @@ class Continuation:
     @classmethod
     def of(cls, samples: Samples, h: int, s: int, radii: Radii, slope: float) -> "Continuation":
         """Bounds from the samples of one step and state."""
-        cells = np.flatnonzero(samples.visits[h, s])
-        count = samples.visits[h, s][cells].astype(np.float64)
-        middles, spread = centred(count, samples.place[h, s][cells], samples.square[h, s][cells])
-        shares = samples.following[h, s][cells] / count[:, None]
-        return cls(cells, shares, middles, radii.transition(count) + slope * spread, slope)
+        rows = samples.rows(h, s)
+        count = samples.visits[rows].astype(np.float64)
+        middles, spread = centred(count, samples.place[rows], samples.square[rows])
+        shares = samples.following[rows] / count[:, None]
+        return cls(shares, middles, radii.transition(count) + slope * spread, slope)
 
     def upper(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """(states, functions) -> (functions,): upper bound on the means at the aggregate x."""
         highest = f.max(0)
-        if not len(self.cells):
+        if not len(self.shares):
             return highest
         span = highest - f.min(0)
         away = self.open + self.slope * np.abs(self.middles - x).max(1)
         bounds = self.shares @ f + np.minimum(away, 1.0)[:, None] * span
         return np.minimum(bounds.min(0), highest)
 
-    def upper_at(self, f: np.ndarray, points: np.ndarray, cell: np.ndarray, grid: Grid):
-        """(states,) -> (points,): upper bound at points in cells of the grid, for one function.
-
-        It is the envelope of all cells at the centre, by doubling, extended to the point; or the
-        bound from the point's own cell, if that is smaller.
-        """
+    def upper_at(self, f: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """(states,) -> (points,): upper bound on the mean of one function at many aggregates."""
         highest, span = float(f.max()), float(f.max() - f.min())
-        if not len(self.cells) or span == 0.0:
-            return np.full(len(points), highest)
-        values = self.shares @ f
-        away = self.open + self.slope * np.abs(self.middles - grid.centres[self.cells]).max(1)
-        start = np.full(len(grid.centres), highest)
-        start[self.cells] = np.minimum(values + span * np.minimum(away, 1.0), highest)
-        slope = self.slope * span
-        field = lipschitz_envelope(start.reshape(grid.shape), slope, grid.side).ravel()
-        found = field[cell] + slope * np.abs(points - grid.centres[cell]).max(1)
-        rank = np.full(len(grid.centres), -1)
-        rank[self.cells] = np.arange(len(self.cells))
-        own = rank[cell]
-        near = self.open[own] + self.slope * np.abs(points - self.middles[own]).max(1)
-        seen = np.where(own >= 0, values[own] + span * np.minimum(near, 1.0), highest)
-        return np.minimum(np.minimum(found, seen), highest)
+        found = np.full(len(points), highest)
+        if span == 0.0:
+            return found
+        size = max(1, _BLOCK // max(len(points), 1))
+        for k in range(0, len(self.shares), size):
+            part = slice(k, k + size)
+            away = np.abs(points[:, None] - self.middles[part]).max(-1)
+            near = np.minimum(self.open[part] + self.slope * away, 1.0)
+            np.minimum(found, (self.shares[part] @ f + span * near).min(1), out=found)
+        return found
