@@ -35,10 +35,10 @@ def test_shapes_and_scales():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"influence": [[1.0, 0.0]]}, "influence: expected 3 axes"),
+        ({"influence": [1.0, 0.0]}, "influence: expected 3 axes"),
         ({"influence": [[[np.nan], [0.0]]]}, "influence: expected finite numbers, found nan at"),
         ({"reward": 3.0}, "reward: expected a function of x, found float"),
-        ({"reward": lambda x: np.zeros(2)}, r"reward: expected shape \(1, 2\)"),
+        ({"reward": lambda x: np.zeros(3)}, r"reward: expected shape \(1, 2\)"),
         ({"reward": lambda x: np.full((1, 2), np.inf)}, "reward: expected finite numbers"),
         ({"reward": lambda x: np.full((1, 2), 3.0)}, r"reward: expected numbers in \[-1, 1\]"),
         ({"counts": [0]}, r"counts: expected whole numbers from 1 to 2\^53, found 0"),

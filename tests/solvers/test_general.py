@@ -154,7 +154,7 @@ class TestNormalForms:
             ({"start": 4}, "start: expected a label from 0 to 3, found 4"),
             ({"method": "magic"}, "method: expected auto or logit"),
             ({"concept": "ce", "objective": [1, 2, 3]}, "objective: expected one weight"),
-            ({"colour": 1}, "options: expected for a NormalFormGame some of"),
+            ({"colour": 1}, "solve.NormalFormGame.: expected an option among concept"),
         ],
     )
     def test_wrong_options(self, options, message):

@@ -130,14 +130,23 @@ def as_given(
     stages: tuple[int, ...],
     concept: str,
 ) -> Given:
-    """Convert a policy from user input: an `AggregativePolicy`, or the actions of every agent."""
+    """Convert a policy from user input.
+
+    It is an `AggregativePolicy`, the actions of every agent, or in a one-shot game the number of
+    agents of each type who play each action.
+    """
     if concept not in ("auto", "nash"):
         raise InputError("concept", f'"nash" for a {type(game).__name__}', repr(concept))
     if isinstance(policy, AggregativePolicy):
         given = Given(policy)
     else:
         array = np.asarray(policy)
+        if not stages and array.shape == (game.types, *game.actions):
+            counted = AggregativePolicy.of_plays(array)
+            _check_policy(game, counted, stages)
+            return Given(counted)
         meaning = "one action for each agent" + (", step and state" if stages else "")
+        meaning += "" if stages else f"; or numbers of agents, {(game.types, *game.actions)}"
         checks.check_shape("policy", array, (game.agents, *stages), meaning)
         if array.dtype.kind not in "iu":
             raise InputError("policy", "whole numbers", f"dtype {array.dtype}")

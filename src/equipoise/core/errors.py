@@ -1,10 +1,38 @@
 """The error for invalid input: it stores the argument, what was expected and what was found."""
 
+import functools
+import inspect
 import re
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 #: Longest description of what was found: a file may contain thousands of names.
 _LONGEST = 500
+#: What other libraries and papers call our arguments.
+SYNONYMS = {
+    "action_names": ("labels",),
+    "agents": ("counts", "players"),
+    "eps": ("tolerance", "epsilon"),
+    "epsilon": ("tolerance",),
+    "gamma": ("discount",),
+    "eta": ("rates",),
+    "iterations": ("rounds", "steps"),
+    "learning_rate": ("rates", "rate"),
+    "lr": ("rates", "rate"),
+    "n_agents": ("counts", "agents", "players"),
+    "n_players": ("players",),
+    "names": ("labels",),
+    "num_players": ("players",),
+    "random_state": ("key", "seed"),
+    "rng": ("key", "seed"),
+    "seed": ("key",),
+    "step_size": ("rates", "step"),
+    "stepsize": ("rates", "step"),
+    "timeout": ("time_limit",),
+    "tol": ("tolerance",),
+}
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 class InputError(ValueError):
@@ -35,3 +63,90 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.argument, self.expected, self.found, self.hint)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant, or an empty string if none is near.
+
+    >>> nearest("tolerence", ["concept", "tolerance"]), nearest("gamma", ["horizon", "discount"])
+    ('tolerance', 'discount')
+    """
+    from difflib import get_close_matches  # only errors need it
+
+    known = list(known)
+    meant = [other for other in SYNONYMS.get(name, ()) if other in known]
+    return next(iter(meant or get_close_matches(name, known, n=1)), "")
+
+
+def unknown_name(call: str, name: str, known: Iterable[str], what: str = "argument") -> InputError:
+    """Return the error for an argument that a call does not have.
+
+    >>> str(unknown_name("load", "seed", ["name", "key"]))
+    "load: expected an argument among name, key; found 'seed'; did you mean key?"
+    """
+    known = list(known)
+    meant = nearest(name, known)
+    expected = f"an {what} among {', '.join(known)}" if known else f"no {what}"
+    return InputError(call, expected, repr(name), f"did you mean {meant}?" if meant else "")
+
+
+def named_arguments(function: _Call) -> _Call:
+    """Answer a call with an unknown argument, or with too many, in one line with the nearest name.
+
+    For a class, its constructor answers. A call that fits costs one more Python call.
+
+    >>> @named_arguments
+    ... def area(width, height=1.0):
+    ...     return width * height
+    >>> area(2.0, hight=3.0)
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: area: expected an argument among width, height; found 'hight';
+    did you mean height?
+    """
+    if isinstance(function, type):
+        owner: Any = function
+        owner.__init__ = _answering(owner.__init__, owner.__name__, 1)
+        return function
+    name = function.__qualname__.removesuffix(".__init__")
+    return _answering(function, name, 0)
+
+
+def _answering(function: Any, name: str, skipped: int) -> Any:
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except TypeError:
+            check_call(function, name, arguments[skipped:], named, skipped)
+            raise
+
+    return call
+
+
+def check_call(
+    function: Callable[..., Any],
+    name: str,
+    arguments: Any,
+    named: Any,
+    skipped: int = 0,
+    instead: str = "",
+) -> None:
+    """Raise if a call has an argument that the function lacks; the first `skipped` are `self`.
+
+    `instead` says what to use for further arguments by position.
+    """
+    parameters = list(inspect.signature(function).parameters.values())[skipped:]
+    kinds = [p.kind for p in parameters]
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        for other in named:
+            if other not in known:
+                raise unknown_name(name, other, known) from None
+    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(arguments) > len(placed) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        plural = "s" * (len(placed) > 1)
+        most = f"{len(placed)} argument{plural} by position ({', '.join(placed)})"
+        rest = [f"{other}=" for other in known if other not in placed]
+        hint = instead or (f"name the others: {', '.join(rest)}" if rest else "")
+        raise InputError(name, most if placed else "named ones", len(arguments), hint) from None

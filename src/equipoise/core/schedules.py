@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from equipoise.core import checks
+from equipoise.core.values import NamedArguments
 
 
-class Schedule(eqx.Module):
+class Schedule(eqx.Module, metaclass=NamedArguments):
     """A number for every round `t = 1, 2, ...`."""
 
     @abstractmethod
@@ -53,7 +54,7 @@ class Power(Schedule):
         return self.coefficient * (t + self.shift) ** -self.exponent
 
 
-class Rates(eqx.Module):
+class Rates(eqx.Module, metaclass=NamedArguments):
     """The four schedules of a mirror-descent learner under bandit feedback.
 
     **Example**

@@ -15,7 +15,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.devices import on_accelerator
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, check_call
 from equipoise.core.precision import double_precision
 
 #: Owners of memory that cannot be modified: a read-only array, bytes, JAX arrays.
@@ -23,12 +23,33 @@ _IMMUTABLE = (type(None), bytes, jax.Array)
 
 
 @dataclass_transform(field_specifiers=(eqx.field,))
-class _WriteOnce(type(eqx.Module)):
-    """Creates values without Equinox's bookkeeping, which takes longer than a small game does."""
+class NamedArguments(type(eqx.Module)):
+    """Answers a constructor's call that does not fit in one line, with the nearest name."""
+
+    #: What to use for further arguments by position.
+    _instead = ""
 
     if not TYPE_CHECKING:  # a type checker would take every value for one of any type
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Create a value."""
+            try:
+                return cls._create(*args, **kwargs)
+            except TypeError:
+                check_call(cls.__init__, cls.__name__, args, kwargs, 1, cls._instead)
+                raise
+
+        def _create(cls, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **kwargs)
+
+
+@dataclass_transform(field_specifiers=(eqx.field,))
+class _WriteOnce(NamedArguments):
+    """Creates values without Equinox's bookkeeping, which takes longer than a small game does."""
+
+    if not TYPE_CHECKING:
+
+        def _create(cls, *args: Any, **kwargs: Any) -> Any:
             value: Any = object.__new__(cls)
             value.__init__(*args, **kwargs)
             return value

@@ -83,8 +83,10 @@ class AggregativeGame(Crowd):
     stands for `counts[t]` identical agents. The solver finds and groups identical agents that are
     given one by one.
 
-    - `influence`: (agents or types, actions, d).
-    - `reward`: maps x, of shape (d,), to (agents or types, actions), in NumPy or JAX. Write it with
+    - `influence`: (agents or types, actions, d), or (actions, d) for a single type.
+    - `counts`: number of agents of each type, or one number for a single type. Default: one.
+    - `reward`: maps x, of shape (d,), to (agents or types, actions), in NumPy or JAX; a single type
+      may leave out the first axis. Write it with
       `x[..., k]` so that it also accepts one aggregate per agent and action: computing exact gains
       of many agents then takes one call. Otherwise it is called point by point.
     - `lipschitz`: bound on the change of a reward when the aggregate moves by one in the sup norm.
@@ -98,10 +100,10 @@ class AggregativeGame(Crowd):
     **Example**
 
     >>> import numpy as np, equipoise as eq
-    >>> roads = np.array([[[1.0], [0.0]]])            # x is the share of agents on the first
-    >>> free, jam = np.array([[-0.2, -0.5]]), np.array([[-0.6, 0.0]])
+    >>> roads = np.array([[1.0], [0.0]])              # x is the share of agents on the first
+    >>> free, jam = np.array([-0.2, -0.5]), np.array([-0.6, 0.0])
     >>> town = eq.AggregativeGame(
-    ...     roads, lambda x: free + jam * x[..., 0], lipschitz=0.6, counts=[1000]
+    ...     roads, lambda x: free + jam * x[..., 0], lipschitz=0.6, counts=1000
     ... )
     >>> town.agents, town.actions, town.dimensions
     (1000, (2,), 1)
@@ -178,8 +180,12 @@ class AggregativeGame(Crowd):
 
 
 def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
-    """Return a finite array of influences with `ndim` axes, none of them empty."""
+    """Return a finite array of influences with `ndim` axes, none of them empty.
+
+    The axis of a single type may be left out.
+    """
     array = read_only(name, value)
+    array = array[None] if array.ndim == 2 and ndim == 3 else array
     if array.ndim != ndim:
         raise InputError(name, f"{ndim} axes, {meaning}", f"shape {array.shape}")
     checks.check_ndim(name, array, ndim, meaning)
@@ -188,10 +194,11 @@ def as_influence(name: str, value: Any, ndim: int, meaning: str) -> np.ndarray:
 
 
 def as_counts(counts: Any, types: int) -> np.ndarray:
-    """Return the number of agents per row. Default: one."""
+    """Return the number of agents per row. Default: one. A single row may have a plain number."""
     if counts is None:
         return frozen(np.ones(types, np.int64))
     array = np.asarray(checks.as_float_array("counts", counts), np.float64)
+    array = array[None] if array.ndim == 0 and types == 1 else array
     checks.check_shape("counts", array, (types,), "one for each type")
     bad = ~((array >= 1) & (array <= MOST_AGENTS) & (array == np.floor(array)))
     if bad.any():

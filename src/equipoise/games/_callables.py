@@ -40,6 +40,8 @@ class Field:
     def at(self, x: np.ndarray) -> np.ndarray:
         """Return the checked values at one point."""
         values = checks.as_float_array(self.name, call(self.function, x))
+        if self.shape[0] == 1 and (1, *values.shape) == self.shape:
+            values = values[None]  # the axis of a single type may be left out
         checks.check_shape(self.name, values, self.shape, self.meaning)
         checks.check_finite(self.name, values)
         return np.asarray(values, np.float64)

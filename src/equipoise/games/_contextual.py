@@ -236,4 +236,4 @@ def normal_form(
             payoff = payoff.sum(0).transpose(np.argsort(scope))
             view = [shape[j] if j in scope else 1 for j in range(terms.agents)]
             payoffs[scope[0]] += payoff.reshape(view)
-    return NormalFormGame(frozen(payoffs), labels=labels)
+    return NormalFormGame(frozen(payoffs), players=terms.agents, labels=labels)

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, TypeVar
@@ -116,7 +117,18 @@ class Labels:
                 raise InputError(f"labels.{name}", expected, len(found))
         if labels.actions is not None:
             labels._check_actions(counts["actions"])
+        labels._check_distinct()
         return labels
+
+    def _check_distinct(self) -> None:
+        """Refuse a name that two players, actions, states, types or contexts share."""
+        lists = {f"labels.{field.name}": getattr(self, field.name) for field in fields(self)}
+        for i, names in enumerate(lists.pop("labels.actions") or ()):
+            lists[f"labels.actions[{i}]"] = names
+        for where, names in lists.items():
+            if names is not None and len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise InputError(where, "names that differ", f"{twice!r} twice")
 
     def _check_actions(self, counts: Sequence[int]) -> None:
         found = [len(names) for names in self.actions or ()]
@@ -135,8 +147,10 @@ def labels_of(players: list[str] | None, actions: list[list[str]] | None) -> Lab
     """Return the names found in a file or another library, without placeholders.
 
     Empty names and generated numbers are dropped: Gambit's ("1", "2"), OpenSpiel's ("row0",
-    "col1") and those of our own files ("Player 1").
+    "col1") and those of our own files ("Player 1"). A name that occurs twice gets a number.
     """
+    players = players and _numbered(players)
+    actions = actions and [_numbered(own) for own in actions]
     if players is not None and not _telling(players, "Player {}"):
         players = None
     if actions is not None and not any(_telling(own, "row{}", "col{}") for own in actions):
@@ -144,6 +158,22 @@ def labels_of(players: list[str] | None, actions: list[list[str]] | None) -> Lab
     if actions is not None and not all(name.strip() for own in actions for name in own):
         actions = None
     return Labels(players, actions)
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Number the repetitions of a name.
+
+    >>> _numbered(["pass", "bet", "pass"])
+    ['pass', 'bet', 'pass (2)']
+    """
+    spaced = [" ".join(name.split()) for name in names]
+    if len(set(spaced)) == len(spaced):
+        return names
+    seen, distinct = Counter(), []
+    for name in spaced:
+        seen[name] += 1
+        distinct.append(f"{name} ({seen[name]})" if name and seen[name] > 1 else name)
+    return distinct
 
 
 def _telling(names: list[str], *patterns: str) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.randomness import as_key
-from equipoise.core.values import frozen
+from equipoise.core.values import NamedArguments, frozen
 from equipoise.games._contextual import ContextualGame, as_noise
 from equipoise.games._decoupled import DecoupledMarkovGame
 from equipoise.games._interactions import Interactions
@@ -159,7 +159,7 @@ def _random_groups(
     return np.array(list(groups))
 
 
-class InteractionFamily(eqx.Module):
+class InteractionFamily(eqx.Module, metaclass=NamedArguments):
     """A distribution over games with interaction terms; built by functions of `families`.
 
     **Example**

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.core.values import read_only
 from equipoise.games._game import BatchedGame, Labels
 
@@ -15,7 +15,8 @@ from equipoise.games._game import BatchedGame, Labels
 class MatrixGame(BatchedGame):
     """A two-player zero-sum game: the row player gets `payoff[a, b]`, the column player minus it.
 
-    Leading axes are batch axes: an array of shape (100_000, 3, 3) holds 100,000 games. Payoffs are
+    Leading axes are batch axes: an array of shape (100_000, 3, 3) holds 100,000 games. For a game
+    with a table for each player use `NormalFormGame(A, B)`. Payoffs are
     stored in float64. If `payoff` is a JAX array on an accelerator, it stays there, and so do the
     results of `solve` and `certify`; any other input becomes a NumPy array. The object is immutable
     and a JAX pytree. `labels` names the players and their actions.
@@ -29,11 +30,17 @@ class MatrixGame(BatchedGame):
     """
 
     kind: ClassVar[str] = "matrix"
+    _instead: ClassVar[str] = "use NormalFormGame(A, B) where the players have a table each"
     payoff: Float[np.ndarray | jax.Array, "*batch rows columns"]
     labels: Labels = eqx.field(static=True)
 
     def __init__(self, payoff: Any, *, labels: Any = None):
+        tables = isinstance(payoff, list | tuple) and len(payoff) == 2
         payoff = read_only("payoff", payoff, on_device=True)
+        if tables and payoff.ndim == 3:
+            batch = "and MatrixGame(np.array([A, B])) for a batch of two zero-sum games"
+            expected = "one table, the row player's payoffs"
+            raise InputError("payoff", expected, "a list of two", f"{self._instead}, {batch}")
         checks.check_ndim("payoff", payoff, 2, "(..., rows, columns)")
         checks.check_finite("payoff", payoff)
         self.payoff = payoff

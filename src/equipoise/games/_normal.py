@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import read_only
+from equipoise.core.values import frozen, read_only
 from equipoise.games._game import BatchedGame, Labels
 from equipoise.games._matrix import MatrixGame
 
@@ -17,14 +17,15 @@ class NormalFormGame(BatchedGame):
     """An N-player game as a full payoff table: `payoffs[i, a_1, ..., a_N]` goes to player i.
 
     The table's size is exponential in the number of players. Use this kind to exchange games with
-    files and other libraries, not for large games. If `players` is given, leading axes are batch
-    axes: payoffs of shape (1000, 2, 3, 3) with `players=2` are 1,000 bimatrix games. `labels` names
-    the players and their actions.
+    files and other libraries, not for large games. `NormalFormGame(A, B)` is the game in which the
+    row player gets `A[a, b]` and the column player `B[a, b]`; with N tables, player i gets the
+    i-th. If `players` is given, leading axes are batch axes: payoffs of shape (1000, 2, 3, 3) with
+    `players=2` are 1,000 bimatrix games. `labels` names the players and their actions.
 
     **Example**
 
     >>> import equipoise as eq
-    >>> dilemma = eq.NormalFormGame([[[3, 0], [5, 1]], [[3, 5], [0, 1]]])
+    >>> dilemma = eq.NormalFormGame([[3, 0], [5, 1]], [[3, 5], [0, 1]])
     >>> dilemma.players, dilemma.actions
     (2, (2, 2))
     >>> eq.certify(dilemma, ([0, 1], [0, 1])).max_gain
@@ -40,7 +41,9 @@ class NormalFormGame(BatchedGame):
     player_count: int = eqx.field(static=True)
     labels: Labels = eqx.field(static=True)
 
-    def __init__(self, payoffs: Any, *, players: int | None = None, labels: Any = None):
+    def __init__(self, payoffs: Any, *more: Any, players: int | None = None, labels: Any = None):
+        if more:
+            payoffs, players = _one_table_each((payoffs, *more), players)
         payoffs = read_only("payoffs", payoffs)
         checks.check_ndim("payoffs", payoffs, 2, "(players, actions of each player...)")
         count = payoffs.shape[0] if players is None else checks.check_count("players", players)
@@ -53,6 +56,14 @@ class NormalFormGame(BatchedGame):
                 f"payoffs: expected shape ({leading}N, A_1, ..., A_N) with one axis per player; "
                 f"found {tuple(payoffs.shape)}"
                 + ("; give `players=` if leading axes are a batch" if players is None else "")
+            )
+        if players is None and (others := _as_batch(shape)):
+            raise InputError(
+                "payoffs",
+                "`players=` for a shape that can be read in two ways",
+                tuple(payoffs.shape),
+                f"players={others} for {shape[0]} games of {others} players, or players={count} "
+                f"for one game with {' x '.join(map(str, shape[1:]))} actions",
             )
         checks.check_finite("payoffs", payoffs)
         self.payoffs = payoffs
@@ -95,3 +106,25 @@ class NormalFormGame(BatchedGame):
         if not self.is_zero_sum():
             raise InputError("payoffs", "a two-player zero-sum game", "one that is not")
         return MatrixGame(self.payoffs[..., 0, :, :], labels=self.labels)
+
+
+def _one_table_each(tables: tuple[Any, ...], players: Any) -> tuple[np.ndarray, int]:
+    """Stack the tables of the players; leading axes are a batch."""
+    if players not in (None, len(tables)):
+        raise InputError("players", f"{len(tables)}, one for each table", players)
+    arrays = [checks.as_float_array(f"payoffs[{i}]", t, copy=False) for i, t in enumerate(tables)]
+    for i, array in enumerate(arrays):
+        checks.check_ndim(f"payoffs[{i}]", array, len(tables), "one for each player")
+        checks.check_shape(f"payoffs[{i}]", array, arrays[0].shape, "as payoffs[0]")
+    return frozen(np.stack(arrays, axis=-1 - len(tables))), len(tables)
+
+
+def _as_batch(shape: tuple[int, ...]) -> int:
+    """Number of players if the table of one game is as likely a batch of smaller games, or 0.
+
+    (3, 2, 3, 3) is three games of two players with 3 actions, or one of three players with 2, 3 and
+    3 actions. (3, 2, 2, 2) is taken for three players: all of them have as many actions.
+    """
+    players = len(shape) - 2
+    alike = len(set(shape[2:])) == 1 != len(set(shape[1:]))
+    return players if alike and 2 <= players == shape[1] else 0

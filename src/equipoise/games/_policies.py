@@ -365,6 +365,22 @@ class AggregativePolicy(Policy):
         shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
         return cls(classes[:, 0], size, shaped)
 
+    @classmethod
+    def of_plays(cls, plays: Any) -> "AggregativePolicy":
+        """Build the policy of a one-shot game in which `plays[t, a]` agents of type t play a.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> eq.AggregativePolicy.of_plays([[600, 400]]).counts.tolist()
+        [600, 400]
+        """
+        plays = read_only_integers("policy", plays)
+        if plays.ndim != 2 or plays.min(initial=0) < 0 or not plays.any():
+            raise InputError("policy", "numbers of agents >= 0, (types, actions)", plays.tolist())
+        rows, actions = np.nonzero(plays)
+        return cls(rows, plays[rows, actions], actions)
+
     @property
     def agents(self) -> int:
         """Number of agents."""

@@ -267,7 +267,7 @@ def _from_payoffs(
     players: list[str] | None = None,
     actions: list[list[str]] | None = None,
 ) -> MatrixGame | NormalFormGame:
-    game = NormalFormGame(payoffs, labels=labels_of(players, actions))
+    game = NormalFormGame(payoffs, players=len(payoffs), labels=labels_of(players, actions))
     return game.as_matrix_game() if game.is_zero_sum() else game
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
-from equipoise.core.values import frozen
+from equipoise.core.values import NamedArguments, frozen
 from equipoise.games._interaction_families import (
     InteractionFamily,
     congestion,
@@ -124,7 +124,7 @@ class PerturbedTransitions(Draw):
         return p / p.sum(-1, keepdims=True)
 
 
-class Family(eqx.Module):
+class Family(eqx.Module, metaclass=NamedArguments):
     """A distribution over games of one shape. Build one with the functions of this module.
 
     **Example**

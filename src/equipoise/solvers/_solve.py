@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import unknown_name
 from equipoise.core.results import Solution
 from equipoise.games import (
     AggregativeGame,
@@ -267,6 +267,7 @@ def solve(game: Any, **options: Any) -> Solution:
     checks.check_concrete("solve", {"matrix": "zero_sum"}, game)
     if options:
         known = list(inspect.signature(solver).parameters)[1:]
-        if unknown := sorted(set(options) - set(known)):
-            raise InputError("options", f"for a {type(game).__name__} some of {known}", unknown)
+        for name in options:
+            if name not in known:
+                raise unknown_name(f"solve({type(game).__name__})", name, known, "option")
     return solver(game, **options)

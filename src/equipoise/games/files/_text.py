@@ -208,7 +208,7 @@ def parse_nfg(text: str, source: str) -> MatrixGame | NormalFormGame:
     labels = labels_of(players, names)
     if len(players) == 2 and np.array_equal(payoffs[0], -payoffs[1]):
         return MatrixGame(payoffs[0], labels=labels)
-    return NormalFormGame(payoffs, labels=labels)
+    return NormalFormGame(payoffs, players=len(players), labels=labels)
 
 
 def _read_names(tokens: Tokens) -> list[str]:
