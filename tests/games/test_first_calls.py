@@ -53,7 +53,7 @@ def test_a_mistake_is_answered_in_one_line(name):
 
 
 def test_a_missing_argument_and_errors_inside_of_constructors_stay_as_they_are():
-    with pytest.raises(TypeError, match="missing.*payoff"):
+    with pytest.raises(TypeError, match=r"missing.*payoff"):
         eq.MatrixGame()  # pyright: ignore[reportCallIssue]
 
     def broken(x):

@@ -104,12 +104,11 @@ def named_arguments(function: _Call) -> _Call:
     equipoise.core.errors.InputError: area: expected an argument among width, height; found 'hight';
     did you mean height?
     """
+    call: Any = function
     if isinstance(function, type):
-        owner: Any = function
-        owner.__init__ = _answering(owner.__init__, owner.__name__, 1)
-        return function
-    name = function.__qualname__.removesuffix(".__init__")
-    return _answering(function, name, 0)
+        call.__init__ = _answering(call.__init__, call.__name__, 1)
+        return call
+    return _answering(call, call.__qualname__, 0)
 
 
 def _answering(function: Any, name: str, skipped: int) -> Any:

@@ -96,10 +96,19 @@ def upper_sums(
     return sums
 
 
-def one_hot(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"]:
+def one_hot(index: Int[Array, "*batch"], size: int) -> Float[Array, "size *batch"]:
+    """Return the policy that plays `index`: one there on the first axis, and zero elsewhere.
+
+    >>> one_hot(jnp.array([2, 0]), 3).tolist()
+    [[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]
+    """
+    return is_at(index, size).astype(float)
+
+
+def is_at(index: Int[Array, "*batch"], size: int) -> Bool[Array, "size *batch"]:
     """Return an array that is True at `index` on the first axis.
 
-    >>> one_hot(jnp.array([2, 0]), 3).astype(int).tolist()
+    >>> is_at(jnp.array([2, 0]), 3).astype(int).tolist()
     [[0, 1], [0, 0], [1, 0]]
     """
     return jnp.arange(size).reshape((size,) + (1,) * index.ndim) == index
@@ -112,7 +121,7 @@ def pick(values: Array, index: Int[Array, "*batch"]) -> Array:
     [3.0, 2.0]
     """
     if _alone(values):
-        hit = one_hot(index, values.shape[0])
+        hit = is_at(index, values.shape[0])
         return jnp.sum(values * hit.reshape(hit.shape[:1] + (1,) * (values.ndim - 1)), 0)
     chosen = values[values.shape[0] - 1]
     for i in range(values.shape[0] - 1):

@@ -19,9 +19,10 @@ import numpy as np
 
 from equipoise.core import InputError, checks, streams
 from equipoise.core.fusion import once
+from equipoise.core.values import NamedArguments
 
 
-class Spec(eqx.Module):
+class Spec(eqx.Module, metaclass=NamedArguments):
     """What a player knows before the first round: the size of the game and the discount.
 
     **Example**
@@ -198,7 +199,11 @@ class Foresight(eqx.Module):
     discount: float = eqx.field(static=True, default=0.0)
 
 
-class Learner(eqx.Module):
+#: Axes of the policies of many games; the first is that of Markov games.
+_AXES = ("states", "actions", "games")
+
+
+class Learner(eqx.Module, metaclass=NamedArguments):
     """A method of playing a repeated game. It is immutable, and its state is a separate object.
 
     **Example**
@@ -241,6 +246,22 @@ def check_feedback(feedback: Any, actions: int, states: int = 1) -> None:
         value = getattr(feedback, name, 0)
         if not checks.is_traced(value) and np.size(value) and np.max(value) >= count:
             raise InputError(name, f"whole numbers in [0, {count - 1}]", np.max(value))
+
+
+def check_policy(
+    name: str, learner: Learner, policy: Any, shape: tuple[int, ...], names: Any = _AXES
+) -> None:
+    """Raise if the array that `learner.policy` returns has the wrong shape or holds booleans."""
+    axes = names[-len(shape) :]
+    where = f"a policy from {type(learner).__name__}.policy"
+    found = getattr(policy, "shape", None)
+    if found != shape:
+        kept = "keep the axes that the loop adds to the arrays that `init` returned"
+        hint = kept if len(found or ()) < len(shape) else ""
+        expected = f"{where} of shape {shape}, {', '.join(axes)}"
+        raise InputError(name, expected, found or type(policy).__name__, hint)
+    if policy.dtype == bool:
+        raise InputError(name, f"{where} of numbers", "booleans", "use `.astype(float)`")
 
 
 class PolicyLearner(Learner):
@@ -303,7 +324,7 @@ class ContextLearner(Learner):
         """Return the state of one game with room for `rounds` rounds."""
 
 
-class Pair(eqx.Module):
+class Pair(eqx.Module, metaclass=NamedArguments):
     """Two learners that belong together, one per seat. `play` and `Online` accept it as one object.
 
     **Example**
@@ -331,7 +352,7 @@ def explored_share(first: Any, t: Any) -> jax.Array:
     return first * jnp.minimum(1.0, (16.0 / jnp.asarray(t, jnp.float32)) ** 0.25)
 
 
-class Noise(eqx.Module):
+class Noise(eqx.Module, metaclass=NamedArguments):
     """Distribution of the reward that both players see, given the mean reward of the actions."""
 
     @abstractmethod

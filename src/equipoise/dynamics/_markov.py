@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from equipoise.core import InputError, checks, schedules, steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
+from equipoise.core.values import NamedArguments
 from equipoise.dynamics import _parts as parts
 from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec, check_feedback
 from equipoise.dynamics._omd import mirror_step
@@ -20,7 +21,7 @@ VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps
 MARKOV_RATES = Rates(eta=Power(25.0, 1.0), beta=Power(0.25, 0.4), eps=Constant(0.25))
 
 
-class MarkovLoss(eqx.Module):
+class MarkovLoss(eqx.Module, metaclass=NamedArguments):
     """A loss computed from the reward and the value of the next state."""
 
     @abstractmethod
@@ -162,7 +163,7 @@ class MarkovOMD(PolicyLearner):
     def update(self, state: MarkovState, feedback: MarkovBandit) -> MarkovState:
         """Take one step at the visited state."""
         check_feedback(feedback, state.policy.shape[1], state.policy.shape[0])
-        here = steps.one_hot(feedback.state, state.visits.shape[0])
+        here = steps.is_at(feedback.state, state.visits.shape[0])
         tau = once(steps.pick(state.visits, feedback.state) + 1)
         value = once(steps.pick(state.values, feedback.state))
         ahead = steps.pick(state.values, feedback.next_state)
@@ -266,7 +267,7 @@ class VLearning(PolicyLearner):
         horizon = 1.0 / (1.0 - state.discount)
         actions = state.losses.shape[1]
         check_feedback(feedback, actions, state.losses.shape[0])
-        here = steps.one_hot(feedback.state, state.visits.shape[0])
+        here = steps.is_at(feedback.state, state.visits.shape[0])
         t = once((steps.pick(state.visits, feedback.state) + 1).astype(state.values.dtype))
         alpha = once(mixing_weight(t, state.discount))
         eta = once(jnp.sqrt(horizon * jnp.log(float(actions)) / (actions * t)))
@@ -275,7 +276,7 @@ class VLearning(PolicyLearner):
         bonus = self.bonus * jnp.sqrt(horizon**3 * actions / t)
         value = steps.pick(state.values, feedback.state)
         value = once(value + alpha * (target + bonus - value))
-        played = steps.one_hot(feedback.action, actions)
+        played = steps.is_at(feedback.action, actions)
         chance = steps.pick(steps.pick(state.policy, feedback.state), feedback.action)
         estimate = once((1.0 - target / horizon) / (chance + eta))
         losses = steps.pick(state.losses, feedback.state)

@@ -235,7 +235,7 @@ class EXP3IX(PolicyLearner):
         """Add the estimated losses, and compute the policy with the rate of the next round."""
         check_feedback(feedback, state.policy.shape[0])
         beta = self._rate(state, feedback.round) / 2.0
-        played = steps.one_hot(feedback.action, state.losses.shape[0])
+        played = steps.is_at(feedback.action, state.losses.shape[0])
         probability = steps.pick(state.policy, feedback.action)
         estimate = once((1.0 - feedback.reward) / (probability + beta))
         losses = state.losses + jnp.where(played, estimate, 0.0)

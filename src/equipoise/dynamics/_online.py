@@ -21,9 +21,16 @@ from equipoise.core.streams import game_words
 from equipoise.core.weights import as_described
 from equipoise.dynamics import _learner as learners
 from equipoise.dynamics import _markov, _omd, _parts, _references
-from equipoise.dynamics._learner import ContextLearner, Learner, Pair, Spec, check_below
+from equipoise.dynamics._learner import (
+    ContextLearner,
+    Learner,
+    Pair,
+    Spec,
+    check_below,
+    check_policy,
+)
 from equipoise.dynamics._round import Seen, inform
-from equipoise.dynamics._trace import digest
+from equipoise.dynamics._trace import OFF, digest
 
 #: Number of rounds for which a `ContextLearner` first has room. The room doubles when it is full.
 FIRST_ROOM = 256
@@ -94,7 +101,7 @@ class Online:
         self._asked: int | None = None
         self._key = int.from_bytes(game_words(as_key(key).reshape(1)).tobytes(), "little")
         self._room = _room(self._learner, FIRST_ROOM)
-        self._step = _compiled(self._learner)
+        self._step = _Round(self._learner)
         with single_precision():
             self._go_on_with(self._begin())
 
@@ -291,7 +298,12 @@ class Online:
             else:
                 # The state has few numbers: a CPU is faster than a transfer to an accelerator.
                 memory = jax.device_put(memory, jax.local_devices(backend="cpu")[0])
-            self._read(memory, self._learner.policy(memory))
+            policy = jnp.asarray(self._learner.policy(memory))
+        spec, axes = self._spec, ("states", "actions")
+        shape = (spec.actions,) if spec.states is None else (spec.states, spec.actions)
+        check_policy("learner", self._learner, policy, shape, axes)
+        checks.check_probabilities("learner", np.asarray(policy, np.float64), OFF)
+        self._read(memory, policy)
 
     def _read(self, memory: Any, policies: Any) -> None:
         self._memory, self._policies = memory, np.asarray(policies, np.float64)
@@ -381,9 +393,24 @@ def _room(learner: Any, wanted: int) -> int:
     return min(wanted, getattr(getattr(learner, "tokens", None), "rounds", wanted))
 
 
-def _compiled(learner: Learner) -> Any:
-    """Return a compiled round of the learner, which returns its state and policy after it."""
+class _Round:
+    """A compiled round of a learner, which returns its state and policy after it."""
 
+    def __init__(self, learner: Learner):
+        self._step = _compiled(learner)
+
+    def __call__(self, *happened: Any) -> tuple[Any, Any]:
+        return self._step(*happened)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Round":
+        return self
+
+    def __reduce__(self) -> Any:
+        instead = "`online.save(path)`, which `Online.load(path)` reads"
+        raise InputError("Online", instead, "pickle, which cannot hold a compiled program")
+
+
+def _compiled(learner: Learner) -> Any:
     @jax.jit
     def step(
         memory: Any, t: Any, action: Any, reward: Any, other: Any, *places: Any

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 from equipoise.core import steps
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Power, Schedule
+from equipoise.core.values import NamedArguments
 
 
-class MirrorMap(eqx.Module):
+class MirrorMap(eqx.Module, metaclass=NamedArguments):
     """The geometry of a step, and the regulariser that goes with it."""
 
     @abstractmethod
@@ -93,7 +94,7 @@ class LogBarrier(MirrorMap):
         return -1.0 / policy
 
 
-class Anchor(eqx.Module):
+class Anchor(eqx.Module, metaclass=NamedArguments):
     """The policy towards which the regulariser pulls: `eps * (grad(x) - grad(anchor))`."""
 
     @abstractmethod
@@ -167,7 +168,7 @@ class MovingAnchor(Anchor):
         return state + self.weight(t) * (policy - state)
 
 
-class Estimate(eqx.Module):
+class Estimate(eqx.Module, metaclass=NamedArguments):
     """An estimate of the losses of all actions from the loss of one action."""
 
     @abstractmethod
@@ -205,7 +206,7 @@ class ImplicitExploration(Estimate):
     ) -> tuple[jax.Array, tuple[()]]:
         """Divide the loss of the action played by its probability plus beta."""
         weighted = once(loss / (steps.pick(policy, action) + beta))
-        played = steps.one_hot(action, policy.shape[0])
+        played = steps.is_at(action, policy.shape[0])
         return jnp.where(played, weighted, 0.0), ()
 
 
@@ -236,14 +237,14 @@ class ControlVariate(Estimate):
         self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
     ) -> tuple[jax.Array, jax.Array]:
         """Importance-weight the unpredicted part of the loss of the action played."""
-        played = steps.one_hot(action, policy.shape[0])
+        played = steps.is_at(action, policy.shape[0])
         surprise = once(loss - steps.pick(state, action))
         weighted = once(surprise / (steps.pick(policy, action) + beta))
         foreseen = state + jnp.where(played, self.step(t) * surprise, 0.0)
         return state + jnp.where(played, weighted, 0.0), foreseen
 
 
-class LossForm(eqx.Module):
+class LossForm(eqx.Module, metaclass=NamedArguments):
     """A map from rewards to losses. Under bandit feedback an added constant matters: only the
     action played receives it, so that loss forms differ in how they explore."""
 

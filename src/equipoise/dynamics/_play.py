@@ -107,7 +107,11 @@ def play(
         words, loop = state.keys, state.loop
         before = int(loop.round)
     stops = _stops(record, before, rounds)
-    found = run(tables, seats, noise, words, loop, stops, start, double=double, history=history)
+    options = {"double": double, "history": history}
+    try:
+        found = run(tables, seats, noise, words, loop, stops, start, **options)
+    except InputError as error:  # raised while JAX traces the loop, in many frames of its own
+        raise error.with_traceback(None) from None
     after = None
     if found.loop is not None:
         parts = digests(tables, both, noise) if state is None else state.digests

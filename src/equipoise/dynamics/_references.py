@@ -195,4 +195,4 @@ class BestResponder(Learner):
             _, response = best_response(values, moves, feedback.discount)
             return jnp.moveaxis(response, (-2, -1), (0, 1)).astype(feedback.values.dtype)
         best = jnp.argmax(feedback.values, 0).astype(jnp.int32)
-        return steps.one_hot(best, feedback.values.shape[0]).astype(feedback.values.dtype)
+        return steps.is_at(best, feedback.values.shape[0]).astype(feedback.values.dtype)

@@ -234,7 +234,8 @@ class Seats(eqx.Module):
         def one(learner: Learner, state: Any) -> jax.Array:
             if isinstance(learner, ContextLearner):
                 return jnp.moveaxis(jax.vmap(learner.policy)(state), 0, -1)
-            return learner.policy(state)
+            policy = jnp.asarray(learner.policy(state))
+            return policy.astype(float) if jnp.issubdtype(policy.dtype, jnp.integer) else policy
 
         both = self._over_seats(one, states)
         return both[0], both[1]
@@ -396,7 +397,7 @@ def tally(tables: Tables, event: Event) -> Any:
     """Return the terms summed over rounds: policies, mean reward, and visits in Markov games."""
     if tables.states is None:
         return (*event.played, event.mean)
-    here = steps.one_hot(event.state, tables.states)
+    here = steps.is_at(event.state, tables.states)
     x, y = (jnp.where(here[:, None], policy, 0.0) for policy in event.played)
     return x, y, here.astype(event.mean.dtype), event.mean
 

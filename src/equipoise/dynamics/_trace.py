@@ -19,13 +19,16 @@ from scipy.special import ndtri
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
 from equipoise.core.html import ROWS, html_card, html_curve, html_facts, html_table
-from equipoise.dynamics._engine import Outcome, before_play
+from equipoise.dynamics._engine import Outcome, Snapshot, before_play
 from equipoise.dynamics._learner import Learner, Noise
 from equipoise.dynamics._round import Tables, seat
 from equipoise.dynamics.loop import LoopState
 from equipoise.games import MarkovGame, MatrixGame
 
 Pair = tuple[np.ndarray, np.ndarray]
+
+#: How far the sums of float32 policies may be from one; learners of this package stay below 1e-5.
+OFF = 1e-3
 
 #: Arguments of `play` of which a state keeps digests.
 PARTS = ("games", "row", "column", "noise")
@@ -228,25 +231,31 @@ def make_trace(
         array = np.moveaxis(np.asarray(array), -1, 0)
         return array.reshape((*shape, *array.shape[1:]))
 
-    def normalised(policy: Any) -> np.ndarray:
+    def normalised(seat: int, policy: Any, rounds: Any = 1.0) -> np.ndarray:
         """Normalise in float64: sums of float32 policies are off by about 1e-7."""
         policy = shaped(policy)
-        return policy / policy.sum(-1, keepdims=True)
+        sums = policy.sum(-1, keepdims=True)
+        _check_policies(("row", "column")[seat], policy, sums, rounds)
+        return policy / sums
 
-    def average(seat: int, sums: Any) -> np.ndarray:
+    def average(seat: int, snap: Snapshot, played: int) -> np.ndarray:
+        if tables.states is None:
+            return normalised(seat, snap.sums[seat], played)
         # A state that was never visited has no average; use the uniform policy.
-        unseen = False if tables.states is None else sums[2][:, None] == 0
-        return normalised(np.where(unseen, 1.0, sums[seat]))
+        visits = snap.sums[2]
+        sums = np.where(visits[:, None] == 0, 1.0 / snap.sums[seat].shape[1], snap.sums[seat])
+        return normalised(seat, sums, shaped(np.maximum(visits, 1.0))[..., None])
 
     def stacked(make: Any) -> Pair:
-        x, y = (np.stack([make(seat, snap) for snap in outcome.snapshots]) for seat in (0, 1))
+        each = list(zip(outcome.snapshots, stops, strict=True))
+        x, y = (np.stack([make(seat, *one) for one in each]) for seat in (0, 1))
         return x, y
 
     earned = np.stack([shaped(snap.sums[-1]) for snap in outcome.snapshots])
     recorded = Recorded(
         rounds=rounds,
-        last=stacked(lambda seat, snap: normalised(snap.policies[seat])),
-        average=stacked(lambda seat, snap: average(seat, snap.sums)),
+        last=stacked(lambda seat, snap, _: normalised(seat, snap.policies[seat])),
+        average=stacked(average),
         reward=low * rounds.reshape(-1, *(1,) * (earned.ndim - 1)) + (high - low) * earned,
     )
     regret = None
@@ -270,6 +279,16 @@ def make_trace(
             states=states,
         )
     return Trace(games, recorded, regret, state, seeds, history)
+
+
+def _check_policies(seat: str, policies: np.ndarray, sums: np.ndarray, rounds: Any) -> None:
+    """Refuse policies, or sums of the policies of so many rounds, that are no probabilities."""
+    fair = np.abs(sums - rounds) <= OFF * rounds
+    if not (fair.all() and (policies >= -OFF * rounds).all()):
+        where = checks.first_index(~(fair & (policies >= -OFF * rounds)).all(-1))
+        played = policies[where] / np.broadcast_to(rounds, sums.shape)[where]
+        found = np.round(played, 6).tolist()
+        raise InputError(seat, "a learner whose policies are >= 0 and sum to one", found)
 
 
 def _regret(tables: Tables, sums: Any) -> np.ndarray:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from equipoise.core.fusion import collecting
-from equipoise.dynamics._learner import Exact, Noise
+from equipoise.dynamics._learner import Exact, Noise, check_policy
 from equipoise.dynamics._round import (
     Event,
     Seats,
@@ -111,6 +111,11 @@ def begin(
     0
     """
     states = seats.begin(tables.specs(start, rounds), tables.games)
+    places = () if tables.states is None else (tables.states,)
+    policies = jax.eval_shape(seats.policies, states)
+    for own, actions in enumerate(tables.actions):
+        name, shape = ("row", "column")[own], (*places, actions, tables.games)
+        check_policy(name, seats.each[own], policies[own], shape)
     place = tables.start(start)
     first = jnp.int32(1)
     like = jax.eval_shape(
