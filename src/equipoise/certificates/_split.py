@@ -104,14 +104,14 @@ class _Search:
         power, extra = np.ones(links), np.zeros((1, links))
         enough = max(_ENOUGH * float(self.flows @ self.costs), _SHARE * excess)
         fixed = (self.closed + self.prices, np.zeros(links), self.room, power, extra)
-        paths.run(_kernel("extend_paths", work), (*about, *fixed), 1, np.zeros(3))
+        paths.run(_kernel("extend_paths", work), (*about, *fixed), 1, np.zeros(3), seconds=work)
         best, least = paths.used(), self._over()
         for number in range(int(np.clip(_SECONDS / (work * slow), 10, _PASSES))):
             if least <= enough and self._most() <= _LITTLE * self.demand:
                 break
             rising = (self.closed, self.prices, self.room, power, extra)
             found = np.zeros(3)
-            paths.run(_kernel("extend_paths", work), (*about, *rising), 0, found)
+            paths.run(_kernel("extend_paths", work), (*about, *rising), 0, found, seconds=work)
             self._reprice(found[0])
             if number % 2:
                 paths.drop()

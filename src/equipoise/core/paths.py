@@ -5,9 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.kernels._routes import CEILING, STEEP
 from equipoise.core.routes import Graph
 
-__all__ = ["Paths"]
+__all__ = ["CEILING", "PIECE", "STEEP", "Paths"]
+
+#: Seconds of compiled work between two looks at the clock; Ctrl-C waits as long.
+PIECE = 0.25
 
 
 class Paths:
@@ -82,13 +86,27 @@ class Paths:
         for before, after in zip(old, new, strict=True):
             after[: len(before)] = before
 
-    def run(self, kernel: Callable[..., int], before: tuple[Any, ...], *after: Any) -> None:
-        """Run a kernel over all groups; if the arrays are full, extend them and continue."""
+    def run(
+        self,
+        kernel: Callable[..., int],
+        before: tuple[Any, ...],
+        *after: Any,
+        seconds: float = 0.0,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        """Run a kernel over all groups; if the arrays are full, extend them and continue.
+
+        `seconds` is the approximate time for all groups: between pieces of it, `watch` may raise.
+        """
         group, most = 0, len(self.groups[0])
+        size = max(1, int(most * PIECE / max(seconds, PIECE)))
         while group < most:
-            group = kernel(*before, *self.arrays, group, *after)
-            if group < most:
+            end = min(group + size, most)
+            group = kernel(*before, *self.arrays, group, end, *after)
+            if group < end:
                 self.grow()
+            elif watch is not None and group < most:
+                watch()
 
     def keep(self, kept: np.ndarray) -> None:
         """Remove all paths but these."""

@@ -15,8 +15,8 @@ from equipoise.core.rounding import EPS
 
 __all__ = ["Graph"]
 
-#: Total number of nodes of trees held at once.
-_CHUNK = 20_000_000
+#: Total number of nodes of trees held at once, which take half a second: Ctrl-C waits as long.
+_CHUNK = 5_000_000
 #: Approximate time per node of a tree, in seconds.
 _NODE = 1e-7
 

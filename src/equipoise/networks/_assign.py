@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.certificates import certify
+from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose
-from equipoise.core.paths import Paths
+from equipoise.core.paths import CEILING, PIECE, STEEP, Paths
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._newton import newton_step
 
@@ -35,9 +37,16 @@ _DROP = 2
 _FIRST, _NEAR, _WORSE = 20, 5e-4, 4.0
 #: Approximate seconds per node of a tree, and per population in a sweep, in compiled code.
 _NODE, _PAIR = 1e-7, 5e-7
+#: Approximate seconds per link of a path in a sweep, in compiled code.
+_LINK = 1e-8
 #: Passes without progress after which rounding is assumed to be the obstacle: this many if the
 #: excess is below this fraction of a mean trip, and ten times as many otherwise.
 _PATIENCE, _FLOOR = 40, 1e-11
+
+
+class LateError(Exception):
+    """Raised when the time limit has passed."""
+
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -54,9 +63,11 @@ class Costs:
         self.game, self.concept = game, concept
         #: Slopes are taken at flows increased by this much: an unused link may have slope zero.
         self.ahead = 1e-3 * float(game.demand.mean())
-        #: Slopes of powers below one are infinite at zero; tangents are finite.
-        steep = (game.rise > 0.0) & (game.power > 0.0) & (game.power < 1.0)
-        self.exact = game.cost is None and not steep.any()
+        self.exact = game.cost is None
+        bent = self.exact & (game.rise > 0.0) & (game.power > 0.0)
+        bent &= (game.power < 1.0) | (game.power > STEEP)
+        #: Approximate number of trials for one step of a sweep: such steps are bisected.
+        self.trials = 50 if bent.any() else 1
         self.extra = game.tolls / game.values_of_time[:, None]
         if concept == "optimum":
             self.extra = np.zeros_like(self.extra)
@@ -69,10 +80,11 @@ class Costs:
             self.capacity, self.power = np.ones(game.links), np.ones(game.links)
 
     def at(self, flows: np.ndarray) -> np.ndarray:
-        """(links,): the part of the costs that all classes share."""
-        if self.concept == "optimum":
-            return self.game.marginal_costs(flows)[0]
-        return self.game.times(flows)
+        """(links,): the part of the costs that all classes share, cut where the kernels cut it."""
+        with np.errstate(over="ignore"):
+            optimum = self.concept == "optimum"
+            costs = self.game.marginal_costs(flows)[0] if optimum else self.game.times(flows)
+        return np.minimum(costs, CEILING)
 
     def tangent(self, flows: np.ndarray) -> None:
         """Replace functions by their tangents at these flows."""
@@ -93,10 +105,10 @@ class Costs:
         part = np.maximum(flows, 0.0) / self.capacity
         grows = (self.rise > 0.0) & (self.power > 0.0)
         power = np.where(grows, self.power, 1.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = self.rise * power * part ** (power - 1.0) / self.capacity
-        slope = np.where(grows & np.isfinite(slope), slope, 0.0)
-        return self.free + self.rise * np.where(grows, part**power, 1.0), slope
+            costs = self.free + self.rise * np.where(grows, part**power, 1.0)
+        return np.minimum(costs, CEILING), np.where(grows & np.isfinite(slope), slope, 0.0)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -114,6 +126,11 @@ def assign(
 ) -> tuple[FlowPolicy, str, dict[str, Any]]:
     """Return path flows with an excess of at most `tolerance` mean trips, ending, and counts."""
     begun = time.perf_counter()
+
+    def watch() -> None:
+        if time.perf_counter() - begun > time_limit:
+            raise LateError
+
     paths, costs = paths_of(game, start), Costs(game, concept)
     work = _NODE * game.nodes * len(paths.groups[0]) + _PAIR * len(paths.demand)
     about = (*paths.groups, paths.targets, paths.demand, *paths.network)
@@ -123,17 +140,19 @@ def assign(
     try:
         if not paths.count:
             costs.tangent(paths.flow)
-            paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 1, np.zeros(3))
+            loading = (*about, *costs.arrays), 1, np.zeros(3)
+            paths.run(_kernel("extend_paths", work), *loading, seconds=work)
         while not ended:
             costs.tangent(paths.flow)
             found = np.zeros(3)
-            paths.run(_kernel("extend_paths", work), (*about, *costs.arrays), 0, found)
+            searched = (*about, *costs.arrays), 0, found
+            paths.run(_kernel("extend_paths", work), *searched, seconds=work, watch=watch)
             passes += 1
-            spent = spent_on(paths, costs)
+            mean = mean_cost(paths, costs)
             excess = found[1]
-            goal = tolerance * spent / float(paths.demand.sum())
+            goal = tolerance * mean
             if progress is not None:
-                gap = (spent - found[0]) / spent if spent > 0.0 else 0.0
+                gap = 1.0 - found[0] / paths.demand.sum() / mean if mean > 0.0 else 0.0
                 told = {"iteration": passes, "relative_gap": gap, "excess": excess}
                 told |= {"log_gap": float(np.log10(max(gap, 1e-17))), "paths": paths.count}
                 progress(told | {"seconds": time.perf_counter() - begun})
@@ -154,18 +173,29 @@ def assign(
                 together = passes > resume and excess < _NEAR * goal / tolerance
                 if together:
                     steps, worse = steps + 1, _WORSE * min(excess, 25.0 * least)
-                    newton_step(paths, *costs.of_kernels(paths.flow), _paid(paths, costs))
+                    about_paths = *costs.of_kernels(paths.flow), _paid(paths, costs)
+                    newton_step(paths, *about_paths, watch)
                 enough = _ENOUGH * min(excess, goal)
                 searched = len(paths.groups[0]) * len(game.tails)
                 many = _MORE_SWEEPS if paths.starts[paths.count] < searched else _SWEEPS
                 most = many // 2 if together else many
-                shift = _kernel("shift_flows", most * _PAIR * len(paths.demand))
-                sweeps += shift(paths.classes, *costs.arrays, *paths.arrays, most, enough)
+                shift = _kernel("shift_flows", most * _PAIR * costs.trials * len(paths.demand))
+                size = int(max(1.0, PIECE / (_LINK * costs.trials * paths.starts[paths.count])))
+                for first in range(0, most, size):
+                    some = min(size, most - first)
+                    done = shift(paths.classes, *costs.arrays, *paths.arrays, some, enough)
+                    sweeps += done
+                    if done < some:
+                        break
+                    if before is None and first + size < most:
+                        watch()
                 if before is not None:
                     whole = _shorten(paths, costs, before) == 1.0
                     costs.ahead = min(
                         costs.ahead * (0.25 if whole else 4.0), float(paths.demand.max())
                     )
+    except LateError:
+        ended = "time"
     except KeyboardInterrupt:
         ended = "interrupted"
         if not paths.count or (paths.head < 0).any():
@@ -193,10 +223,11 @@ def _paid(paths: Paths, costs: Costs) -> np.ndarray | None:
     return np.add.reduceat(costs.extra[own, links], paths.starts[: paths.count])
 
 
-def spent_on(paths: Paths, costs: Costs) -> float:
-    """Sum of flow times cost over all links and classes."""
-    spent, paid = float(paths.flow @ costs.at(paths.flow)), _paid(paths, costs)
-    return spent if paid is None else spent + float(paths.flows[: paths.count] @ paid)
+def mean_cost(paths: Paths, costs: Costs) -> float:
+    """Mean cost of a trip: the sum of flow times cost over all links and classes, by demand."""
+    demand, paid = float(paths.demand.sum()), _paid(paths, costs)
+    mean = float((paths.flow / demand) @ costs.at(paths.flow))
+    return mean if paid is None else mean + float((paths.flows[: paths.count] / demand) @ paid)
 
 
 def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> float:
@@ -223,3 +254,14 @@ def _shorten(paths: Paths, costs: Costs, before: np.ndarray) -> float:
     paths.flows[: paths.count] = before + high * (after - before)
     paths.reload()
     return high
+
+
+def certified(game: NetworkGame, policy: FlowPolicy, concept: str, ended: str) -> Any:
+    """Return the certificate of flows that a solver has found."""
+    try:
+        return certify(game, policy, concept=concept)
+    except InputError as error:  # nobody gave these flows
+        hint = "or raise time_limit" if ended in ("time", "interrupted") else ""
+        expected = "costs that are finite at the flows of an equilibrium"
+        hint = "check the capacity and the power of the link" + (f", {hint}" if hint else "")
+        raise InputError("game", expected, error.found, hint) from None

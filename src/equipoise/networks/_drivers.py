@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import certify
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.games import FlowPolicy, NetworkGame
-from equipoise.networks._assign import Costs, assign, paths_of, spent_on
+from equipoise.networks._assign import Costs, LateError, assign, certified, mean_cost, paths_of
 
 #: Excess of the flows before rounding, as a fraction of the mean cost of a trip.
 _ROUGH = 2e-3
@@ -78,7 +77,7 @@ def solve_drivers(
     policy, ended, stats = assign(divided, "nash", _ROUGH, start, time_limit)
     paths = paths_of(game, policy)
     _round(paths)
-    better = _BETTER * spent_on(paths, Costs(game, "nash")) / float(paths.demand.sum())
+    better = _BETTER * mean_cost(paths, Costs(game, "nash"))
     into = np.argsort(game.heads, kind="stable").astype(np.int32)
     into_start = np.searchsorted(game.heads[into], np.arange(game.nodes + 1)).astype(np.int32)
     tails, heads, *outgoing, first = paths.network
@@ -86,14 +85,20 @@ def solve_drivers(
     extra = game.tolls / game.values_of_time[:, None]
     about = (*paths.groups, tails, heads, *outgoing, into_start, into, paths.targets, first)
     about += (game.free_flow + game.fixed, game.rise, capacity, game.power, extra, table)
-    moves = passes = 0
+    work, moves, passes = _DRIVER * float(paths.demand.sum()), 0, 0
     searching = True
+
+    def watch() -> None:
+        if time.perf_counter() - begun > time_limit:
+            raise LateError
+
     ended = ended if ended in ("time", "interrupted") else ""
     try:
         while not ended:
             found = np.zeros(2)
-            kernel: Any = choose("move_drivers", _DRIVER * float(paths.demand.sum()))[0]
-            paths.run(kernel, about, int(searching), better, found)
+            kernel: Any = choose("move_drivers", work)[0]
+            chosen = int(searching), better, found
+            paths.run(kernel, about, *chosen, seconds=work, watch=watch)
             passes, moves = passes + 1, moves + int(found[0])
             if progress is not None:
                 told = {"iteration": passes, "moves": int(found[0]), "excess": found[1]}
@@ -104,10 +109,12 @@ def solve_drivers(
             if not ended and time.perf_counter() - begun > time_limit:
                 ended = "time"
             _forget(paths)
+    except LateError:
+        ended = "time"
     except KeyboardInterrupt:
         ended = "interrupted"
     policy = FlowPolicy.of_paths(game, *paths.used())
-    certificate: Any = certify(game, policy)
+    certificate: Any = certified(game, policy, "nash", ended)
     mean = float(certificate.class_value @ certificate.class_counts) / game.players
     allowed = max(tolerance, 1e-9) * mean
     upper = float(certificate.max_upper)

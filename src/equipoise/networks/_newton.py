@@ -13,6 +13,7 @@ little flow only slightly, so that few of them would turn negative. Dembo, Eisen
 (1982) explain why an approximate solution of the system is enough.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,17 @@ def differences(
     return rows, others, busiest
 
 
-def newton_step(paths: Paths, cost: np.ndarray, slope: np.ndarray, paid: np.ndarray | None) -> None:
-    """Take one step at these link costs and slopes; `paid` is the additional cost of each path."""
+def newton_step(
+    paths: Paths,
+    cost: np.ndarray,
+    slope: np.ndarray,
+    paid: np.ndarray | None,
+    watch: Callable[[], None],
+) -> None:
+    """Take one step at these link costs and slopes; `paid` is the additional cost of each path.
+
+    `watch` is called in every iteration of the linear system and may raise.
+    """
     import scipy.sparse.linalg
 
     operator: Any = scipy.sparse.linalg.LinearOperator
@@ -75,7 +85,12 @@ def newton_step(paths: Paths, cost: np.ndarray, slope: np.ndarray, paid: np.ndar
     inverse = operator(shape, lambda y: y / scale, dtype=float)
     with np.errstate(all="ignore"):  # a step that is not finite is discarded
         step, _ = scipy.sparse.linalg.cg(
-            system, -excess, rtol=_ACCURACY, maxiter=_ITERATIONS, M=inverse
+            system,
+            -excess,
+            rtol=_ACCURACY,
+            maxiter=_ITERATIONS,
+            M=inverse,
+            callback=lambda _: watch(),
         )
     if not np.isfinite(step).all():
         return

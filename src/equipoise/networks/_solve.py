@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import is_installed
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.games import FlowPolicy, NetworkGame
-from equipoise.networks._assign import Progress, assign
+from equipoise.networks._assign import Progress, assign, certified
 from equipoise.networks._drivers import solve_drivers
 from equipoise.networks._oracle import assign_by_oracle
 
@@ -132,7 +131,7 @@ def solution_of(
     stats: dict[str, Any],
 ) -> Solution:
     """Return the flows as a solution, with their certificate and status."""
-    certificate: Any = certify(game, policy, concept=concept)
+    certificate = certified(game, policy, concept, ended)
     mean = float(certificate.total_cost) / float(certificate.travellers)
     allowed = tolerance * mean
     stats = stats | {
@@ -144,7 +143,7 @@ def solution_of(
         "interrupted": ended == "interrupted",
         "unique": _increasing(game, policy.total),
     }
-    status = _status(certificate, allowed, tolerance, ended)
+    status = _status(certificate, allowed, tolerance, ended, _steepest(game))
     return Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
 
 
@@ -157,7 +156,20 @@ def _increasing(game: NetworkGame, flows: np.ndarray) -> np.ndarray:
     return (above > at) & ((at > below) | (flows <= 0.0))
 
 
-def _status(certificate: Any, allowed: float, tolerance: float, ended: str) -> Status:
+def _steepest(game: NetworkGame) -> str:
+    """Name the link with the smallest power between zero and one; empty if there is none."""
+    steep = (game.rise > 0.0) & (game.power > 0.0) & (game.power < 1.0) & (game.cost is None)
+    if not steep.any():
+        return ""
+    link = int(np.argmin(np.where(steep, game.power, np.inf)))
+    where = f"the power {game.power[link]:g} of the link from {game.tails[link]} to "
+    where += f"{game.heads[link]} makes its cost jump at an empty road"
+    return f"{where}: use a power of at least 1, or a constant cost (b=0)"
+
+
+def _status(
+    certificate: Any, allowed: float, tolerance: float, ended: str, steepest: str
+) -> Status:
     upper, gap = float(certificate.max_upper), certificate.relative_gap
     told = describe_gains(float(certificate.max_gain), upper, "traveller")
     told += f" (tolerance {tolerance:g} of the mean cost of a trip; relative gap {gap:.2g})"
@@ -171,5 +183,8 @@ def _status(certificate: Any, allowed: float, tolerance: float, ended: str) -> S
         "stuck": "progress has ended far above rounding: use a larger tolerance, or check that the "
         "costs are smooth and that `derivative` is their derivative",
     }
-    told += f": {hints.get(ended, hints['stalled'])}"
+    hint = hints.get(ended, hints["stalled"])
+    if steepest and ended not in outcomes and float(certificate.max_gain) > allowed:
+        hint = steepest
+    told += f": {hint}"
     return Status(outcomes.get(ended, Outcome.NOT_SOLVED), told, np.array(False))

@@ -138,20 +138,20 @@ def _shift(path, sign, path_start, path_links, flow, table, free, rise, capacity
     "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 read_int32s1 "
     "read_int32s1 read_int32s1 read_int32s1 read_int32s1 index read1 read1 read1 read1 "
     "read2 read2 write1 int32s1 int32s1 int32s1 write1 int32s1 int32s1 int32s1 index index "
-    "float write1"
+    "index float write1"
 )
 def move_drivers(
     group_origin, group_class, group_start, tails, heads, start, out, into_start, into, targets,
     first, free, rise, capacity, power, extra, table, flow, head, following, path_pair, path_flow,
-    path_start, path_links, counts, begin, searching, least, found,
+    path_start, path_links, counts, begin, end, searching, least, found,
 ):  # fmt: skip
-    """Run one pass of best responses over the drivers of every pair, each move at current costs.
+    """Run one pass of best responses over the drivers of groups `begin` to `end`.
 
-    A driver moves if that saves more than `least`: first among the paths that its pair has, then,
-    while `searching`, to the best path of all. Adds the number of moves to `found`, and stores the
-    largest saving there. Column n of `table` holds link costs with n cars; without columns the
-    formula of `_routes` applies.
-    Returns the first group for which memory was too small, or the number of groups.
+    Each move is at current costs. A driver moves if that saves more than `least`: first among the
+    paths that its pair has, then, while `searching`, to the best path of all. Adds the number of
+    moves to `found`, and stores the largest saving there. Column n of `table` holds link costs with
+    n cars; without columns the formula of `_routes` applies.
+    Returns the first group for which memory was too small, or `end`.
     """
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
@@ -162,7 +162,7 @@ def move_drivers(
     now, more, slope, paid = np.empty(links), np.empty(links), np.empty(links), np.empty(links)
     for link in range(links):
         _costs(link, flow, table, free, rise, capacity, power, now, more, slope)
-    for group in range(begin, len(group_origin)):
+    for group in range(begin, end):
         origin, m = group_origin[group], group_class[group]
         own = extra[m]
         if searching:
@@ -228,4 +228,4 @@ def move_drivers(
                     _shift(target, 1.0, path_start, path_links, flow, table, free, rise, capacity,
                            power, now, more, slope)  # fmt: skip
                 path = following[path]
-    return len(group_origin)
+    return end

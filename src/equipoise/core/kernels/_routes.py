@@ -6,12 +6,20 @@ pass through. Paths are stored one after the other in `path_links`; those of a p
 list, `head[pair]` and `following[path]`.
 
 The cost of link l at flow v is `free[l] + rise[l] (v / capacity[l])^power[l]`, plus the surcharge
-of class m, `extra[m, l]`.
+of class m, `extra[m, l]`. Costs are cut at 1e250, so that solvers can leave flows at
+which a cost overflows; certificates use the true costs.
 """
 
 import numpy as np
 
 from equipoise.core.kernels._compile import compiled
+
+#: Largest cost of a link, and largest slope.
+CEILING, STEEPEST = 1e250, 1e300
+#: Powers above this one count as large: flows that differ by a tenth differ in cost by a factor 7.
+STEEP = 20.0
+#: Steps of a bisection of logarithms, from 1 to the smallest number and to its last digit.
+_HALVINGS = 160
 
 
 @compiled()
@@ -164,7 +172,7 @@ def price(link, flow, free, rise, capacity, power, cost, slope):
     """Return cost and slope of one link at its flow."""
     v, p = max(flow[link], 0.0), power[link]
     if rise[link] == 0.0 or p == 0.0:
-        cost[link], slope[link] = free[link] + rise[link], 0.0
+        cost[link], slope[link] = min(free[link] + rise[link], CEILING), 0.0
         return
     x = v / capacity[link]
     if p == 4.0:
@@ -172,9 +180,14 @@ def price(link, flow, free, rise, capacity, power, cost, slope):
     elif p == 1.0:
         below = 1.0
     else:
-        below = x ** (p - 1.0) if x > 0.0 or p > 1.0 else 1e300
+        below = x ** (p - 1.0) if x > 0.0 or p > 1.0 else STEEPEST
     cost[link] = free[link] + (rise[link] * below * x if x > 0.0 else 0.0)
     slope[link] = rise[link] * p * below / capacity[link]
+    if not cost[link] < CEILING:
+        cost[link] = CEILING
+        slope[link] = p * (CEILING / v) if v > 0.0 else 0.0
+    if not slope[link] < STEEPEST:
+        slope[link] = STEEPEST
 
 
 @compiled()
@@ -235,19 +248,19 @@ def _add_path(pair, origin, target, last, tails, head, following, path_pair, pat
 @compiled(
     "read_int32s1 read_int32s1 read_int32s1 read_int32s1 read1 read_int32s1 read_int32s1 "
     "read_int32s1 read_int32s1 index read1 read1 read1 read1 read2 write1 int32s1 int32s1 "
-    "int32s1 write1 int32s1 int32s1 int32s1 index index write1"
+    "int32s1 write1 int32s1 int32s1 int32s1 index index index write1"
 )
 def extend_paths(
     group_origin, group_class, group_start, targets, demand, tails, heads, start, out, first, free,
     rise, capacity, power, extra, flow, head, following, path_pair, path_flow, path_start,
-    path_links, counts, begin, loading, found,
+    path_links, counts, begin, end, loading, found,
 ):  # fmt: skip
-    """Add the shortest path of every pair of the groups from `begin` on, all at the same costs.
+    """Add the shortest path of every pair of groups `begin` to `end`, all at the same costs.
 
     A group consists of the pairs of one class and origin. While `loading`, new paths carry the
     demand of their pairs, and each group sees the costs that the groups before it cause. Adds the
     least total cost to `found`, and stores the largest excess of a used path with its pair and
-    path. Returns the first group for which memory was too small, or the number of groups.
+    path. Returns the first group for which memory was too small, or `end`.
     """
     links, nodes = len(tails), len(start) - 1
     heap, place = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
@@ -255,7 +268,7 @@ def extend_paths(
     cost, slope, paid = np.empty(links), np.empty(links), np.empty(links)
     for link in range(links):
         price(link, flow, free, rise, capacity, power, cost, slope)
-    for group in range(begin, len(group_origin)):
+    for group in range(begin, end):
         origin, m = group_origin[group], group_class[group]
         for link in range(links):
             paid[link] = cost[link] + extra[m, link]
@@ -286,7 +299,92 @@ def extend_paths(
                         found[1], found[2] = excess, path
                 path = following[path]
         found[0] += total  # a group for which memory was too small comes again
-    return len(group_origin)
+    return end
+
+
+@compiled()
+def bends(rise, power):
+    """Whether tangents tell little of a cost: its power is below one, or large."""
+    return rise > 0.0 and (0.0 < power < 1.0 or power > STEEP)
+
+
+@compiled()
+def _is_bent(path, best, mark, stamp, path_start, path_links, rise, power):
+    """Whether the cost of a link of only one of the two paths is far from its tangents."""
+    for side in range(2):
+        of = best if side else path
+        for k in range(path_start[of], path_start[of + 1]):
+            link = path_links[k]
+            if mark[link] != stamp + 1 and bends(rise[link], power[link]):
+                return True
+    return False
+
+
+@compiled()
+def _surplus(path, best, shift, mark, stamp, path_start, path_links, free, rise, capacity, power,
+             extra, flow, cost, slope):  # fmt: skip
+    """Return how much more `path` costs than `best` after `shift` has moved from it to `best`.
+
+    Links of both have the mark `stamp + 1`, other links of `best` the mark `stamp`.
+    """
+    total = 0.0
+    for side in range(2):
+        sign = 1.0 - 2.0 * side
+        of = best if side else path
+        for k in range(path_start[of], path_start[of + 1]):
+            link = path_links[k]
+            if mark[link] != stamp + 1:
+                before = flow[link]
+                flow[link] = before - sign * shift
+                price(link, flow, free, rise, capacity, power, cost, slope)
+                total += sign * (cost[link] + extra[link])
+                flow[link] = before
+    return total
+
+
+@compiled()
+def _balance(path, best, carried, step, enough, mark, stamp, path_start, path_links, free, rise,
+             capacity, power, extra, flow, cost, slope):  # fmt: skip
+    """Return the flow that `path` loses to `best` so that both cost the same, and what it keeps.
+
+    The smaller of the two is found to all its digits by bisection of its logarithm: next to an
+    empty link whose power is below one, costs change by as much from 1e-20 to 1e-10 as from there
+    to 1. If `step` leaves at most `enough` of the difference, it is returned. Flows are left as
+    they were. `path` costs more than `best` and carries `carried`.
+    """
+    about = (mark, stamp, path_start, path_links, free, rise, capacity, power, extra, flow, cost,
+             slope)  # fmt: skip
+    if abs(_surplus(path, best, step, *about)) <= enough:
+        return step, carried - step
+    if _surplus(path, best, carried, *about) >= 0.0:
+        return carried, 0.0
+    keeps = _surplus(path, best, 0.5 * carried, *about) > 0.0
+    if keeps:  # start from the other end
+        for side in range(2):
+            sign = 1.0 - 2.0 * side
+            of = best if side else path
+            for k in range(path_start[of], path_start[of + 1]):
+                if mark[path_links[k]] != stamp + 1:
+                    flow[path_links[k]] -= sign * carried
+    sign = -1.0 if keeps else 1.0
+    low, high = 0.0, 0.5 * carried
+    for _ in range(_HALVINGS):
+        middle = np.sqrt(low) * np.sqrt(high) if low > 0.0 else 1e-8 * high
+        if not low < middle < high:
+            break
+        if sign * _surplus(path, best, sign * middle, *about) > 0.0:
+            low = middle
+        else:
+            high = middle
+    if not keeps:
+        return high, carried - high
+    for side in range(2):
+        back = 1.0 - 2.0 * side
+        of = best if side else path
+        for k in range(path_start[of], path_start[of + 1]):
+            if mark[path_links[k]] != stamp + 1:
+                flow[path_links[k]] += back * carried
+    return carried - high, high
 
 
 @compiled(
@@ -301,15 +399,18 @@ def shift_flows(
 
     A path that is more expensive than the cheapest of its pair by d gives it the flow d / s, at
     most all of its own, where s sums the slopes of the links that lie on exactly one of the two.
-    Costs are updated at once. Link flows are first recomputed, since rounding makes them drift.
-    Returns the number of sweeps.
+    Where such a link has a power below one, or a large one, this step must halve the excess; if it
+    does not, the flow is found by bisection. Costs are updated at once. Link flows are first
+    recomputed, since rounding makes them drift. Returns the number of sweeps.
     """
     links = len(flow)
     cost, slope = np.empty(links), np.empty(links)
     mark, stamp = np.zeros(links, np.int64), 0
     _load(path_flow, path_pair, path_start, path_links, counts[0], flow)
+    bent = False
     for link in range(links):
         price(link, flow, free, rise, capacity, power, cost, slope)
+        bent = bent or bends(rise[link], power[link])
     done = 0
     while done < sweeps:
         done += 1
@@ -354,10 +455,22 @@ def shift_flows(
                     step = -path_flow[best]
                     if excess > step * steep:
                         step = excess / steep
+                carried = path_flow[path]
+                keeps = carried - step
+                balanced = bent and _is_bent(
+                    path, best, mark, stamp, path_start, path_links, rise, power
+                )
+                if balanced and excess > 0.0:
+                    step, keeps = _balance(
+                        path, best, carried, step, 0.5 * excess, mark, stamp, path_start,
+                        path_links, free, rise, capacity, power, own, flow, cost, slope,
+                    )  # fmt: skip
+                elif balanced:  # the next sweep moves flow to this path
+                    step = 0.0
                 if step == 0.0 or excess == 0.0:
                     path = following[path]
                     continue
-                path_flow[path] -= step
+                path_flow[path] = keeps
                 path_flow[best] += step
                 for k in range(path_start[best], path_start[best + 1]):
                     link = path_links[k]
@@ -367,7 +480,7 @@ def shift_flows(
                 for k in range(path_start[path], path_start[path + 1]):
                     link = path_links[k]
                     if mark[link] != stamp + 1:
-                        flow[link] -= step
+                        flow[link] = flow[link] - carried + keeps if balanced else flow[link] - step
                         price(link, flow, free, rise, capacity, power, cost, slope)
                 path = following[path]
         if worst <= enough:
