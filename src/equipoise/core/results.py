@@ -1,5 +1,6 @@
 """Result types of solvers and certificates: plain data whose type never depends on a flag."""
 
+import decimal
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -23,6 +24,9 @@ P = TypeVar("P")
 EXACT = 1e-6
 #: or by at most this amount: each bound is rounded to a multiple of the smallest number, 5e-324.
 SMALLEST = 2e-323
+
+#: Three digits of a bound, never below it.
+UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
 
 
 class Outcome(enum.StrEnum):
@@ -72,7 +76,7 @@ def describe_gains(gain: float, upper: float, who: str = "player") -> str:
         return f"nothing is proven about the gains; {found}"
     most = f"{upper:.3g}"
     if float(most) < upper:
-        most = f"{1.005 * upper:.3g}"
+        most = f"{float(UPWARDS.create_decimal(upper)):.3g}"
     return f"no {who} gains more than {most}; {found}"
 
 
@@ -443,9 +447,9 @@ class Status:
     **Example**
 
     >>> import equipoise as eq
-    >>> status = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]])).status
+    >>> status = eq.solve(eq.MatrixGame([[3, 1], [2, 0]])).status
     >>> status.ok, str(status)
-    (True, 'solved: no player gains more than 0; the largest gain found is 0 (tolerance 2e-08)')
+    (True, 'solved: no player gains more than ...; the largest gain found is 0 (tolerance 3e-08)')
     """
 
     #: How the computation ended: an `Outcome`, or its string value, which is converted.
