@@ -85,17 +85,68 @@ def test_theorem_4_1_holds_for_more_actions_and_constant_schedules():
     assert built.error(UNIFORM(5).sample(2, key=0), key=1) < 1e-9
 
 
-def test_theorem_4_1_width_grows_with_the_logarithm_of_the_rounds():
-    """Not `O(A)` alone: something must tell the previous token from all others."""
-    used = {
-        (a, t): construct.omd(a, rounds=t).size.coordinates for a in (2, 3) for t in (7, 15, 63)
-    }
-    assert used[3, 7] - used[2, 7] == 5
-    assert used[2, 15] - used[2, 7] == 2
-    assert used[2, 63] - used[2, 15] == 4
+def test_theorem_4_1_width_does_not_grow_with_the_rounds():
+    """`O(A)` at every T, with two integers to tell the previous token from all others."""
+
+    def used(actions, rounds, **options):
+        return construct.omd(actions, rounds, **options).size.coordinates
+
+    for actions in (2, 3, 5):
+        for rounds in (7, 1000):
+            assert used(actions, rounds, positions="integers") == 5 * actions + 14
+    assert used(2, 63, positions="binary") - used(2, 7, positions="binary") == 2 * 3
 
 
-def test_theorem_4_1_the_norm_is_not_three():
+@pytest.mark.parametrize(("dtype", "bound"), [("float64", 1e-9), ("float32", 1e-4)])
+def test_theorem_4_1_holds_at_the_printed_width(dtype, bound):
+    built = construct.omd(3, rounds=60, positions="integers", dtype=dtype)
+    assert built.error(UNIFORM(3).sample(2, key=7), key=8) < bound
+
+
+def test_theorem_4_1_integers_tell_all_tokens_apart_in_single_precision():
+    """At the largest number of rounds that is allowed, and with every score computed exactly."""
+    largest = 1672  # the integer square root of 2^23 / 3, for a width of 6^2
+    with pytest.raises(ValueError, match="rounds: expected at most 1672 with positions"):
+        construct.omd(3, rounds=largest + 1, positions="integers", dtype="float32")
+    with pytest.raises(ValueError, match="found 1673; use positions='binary'"):
+        _ = construct.omd(3, rounds=largest + 1, positions="integers").players
+    built = construct.omd(3, rounds=largest, positions="integers", dtype="float32")
+    assert built.layout.width == 36
+    first = built.model.layers[0]
+    stream = jnp.zeros((largest + 1, built.layout.width), jnp.float32)
+    t = jnp.arange(largest + 1.0, dtype=jnp.float32)
+    for name, values in {"one": 1.0, "t": t, "t^2": t * t}.items():
+        stream = stream.at[:, built.layout.places[name].start].set(values)
+    late = jnp.arange(largest - 40, largest + 1)
+    query, key = stream[late] @ first.query[0].T, stream @ first.key[0].T
+    scores = np.maximum(np.asarray(query @ key.T) * np.float32(first.scale), 0.0)
+    assert (scores == (np.arange(largest + 1)[None] == np.asarray(late)[:, None] - 1)).all()
+
+
+def test_theorem_4_1_a_softmax_of_logarithms_reads_a_policy(rng):
+    """The paper's read-out, after one more layer: exact up to `1 / N^2` with N pieces an action."""
+    for units in (16, 64):
+        logarithm = construct.Logarithm(units)
+        assert logarithm.residual == pytest.approx(0.507 / units**2, rel=1e-2)
+        for actions in (2, 3, 5):
+            policies = rng.dirichlet(np.full(actions, 0.5), size=20_000)
+            read = np.exp(logarithm(policies))
+            off = np.linalg.norm(read / read.sum(1, keepdims=True) - policies, axis=1).max()
+            assert 0.1 * logarithm.bound(actions) < off < logarithm.bound(actions)
+
+
+def test_theorem_4_1_lies_in_the_papers_class():
+    """Softmax read-out and width `O(A)` at once; one layer more than with a linear read-out."""
+    built = construct.omd(2, rounds=8, positions="integers", log_units=32)
+    linear = construct.omd(2, rounds=8, positions="integers")
+    assert built.size.layers == linear.size.layers + 1
+    assert built.size.coordinates == linear.size.coordinates + 2
+    assert built.error(UNIFORM(2).sample(2, key=7), key=8) < built.logarithm.bound(2) < 2e-3
+    assert built.players.reading == "softmax"
+
+
+def test_theorem_4_1_the_norm_of_this_construction_is_not_three():
+    """The proof's matrices have norm 1, and then scores lack the factor `sqrt(d)`."""
     built = construct.omd(3, rounds=63)
     assert built.norm > np.sqrt(built.size.width) > 3.0
 
@@ -201,6 +252,12 @@ def test_theorem_4_3_a_transformer_runs_mirror_descent_in_markov_games(states):
     games = UNIFORM(3, states=states, concentration=0.1).sample(2, key=5)
     built = construct.omd_markov(states, actions=3, rounds=200)
     assert built.errors(games, key=6).max() < 1e-9
+
+
+def test_theorem_4_3_a_softmax_reads_the_policies_of_all_states():
+    games = UNIFORM(2, states=2).sample(2, key=5)
+    built = construct.omd_markov(2, 2, rounds=15, log_units=32)
+    assert built.error(games, key=6) < built.logarithm.bound(2) < 2e-3
 
 
 def test_theorem_4_3_width_for_one_answer_and_for_all():

@@ -13,6 +13,7 @@ from equipoise.certificates import certify
 from equipoise.core import schedules
 from equipoise.core.precision import double_precision
 from equipoise.dynamics import OMD, ImplicitExploration, MarkovOMD, Uniform
+from equipoise.dynamics._omd import mirror_step
 
 
 def self_play(batch, learner, rounds, **options):
@@ -82,6 +83,54 @@ def test_the_printed_constants_stay_uniform():
 def test_the_factor_that_the_proof_bounds_by_one_over_t_tends_to_one():
     rates = schedules.paper(10_000)
     assert (1 - float(rates.eta(1)) * float(rates.eps(1))) ** 10_000 > 0.99
+
+
+def test_the_papers_formulas_make_x_the_minimiser():
+    """Its words call x the max player, but its Nash inequality and its gap hold for minimisers."""
+    payoff = np.array([[0.9, 0.8], [0.1, 0.3]])  # the second row is best for a minimiser
+    pure = np.eye(2)
+    saddles = [
+        (i, j)
+        for i, j in np.ndindex(2, 2)
+        if (pure[i] @ payoff <= payoff[i, j]).all() and (payoff @ pure[j] >= payoff[i, j]).all()
+    ]
+    gaps = [[(pure[i] @ payoff).max() - (payoff @ pure[j]).min() for j in (0, 1)] for i in (0, 1)]
+    assert saddles == [(1, 1)]
+    assert np.argwhere(np.array(gaps) == 0.0).tolist() == [[1, 1]]
+    maximiser = games.MatrixGame(payoff)
+    assert float(certify(maximiser, (pure[0], pure[1])).nash_conv) == 0.0
+    assert float(certify(maximiser, (pure[1], pure[1])).nash_conv) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("learner", "grows"), [(OMD.plain(), False), (OMD.printed_regulariser(), True)]
+)
+def test_the_printed_regulariser_drives_exact_play_away_from_equilibrium(learner, grows):
+    """Matching pennies with expected losses, from near the equilibrium: every step moves away.
+
+    A step of length h multiplies the squared distance by `(1 - h eps)^2 + h^2`.
+    """
+    with double_precision():
+        payoff = jnp.eye(2)
+        x, y = jnp.array([0.51, 0.49]), jnp.array([0.495, 0.505])
+        for t in range(10, 30):
+            ahead = mirror_step(learner, x, (), 1.0 - payoff @ y, t)
+            other = mirror_step(learner, y, (), x @ payoff, t)
+            step, eps = float(learner.rates.step(t, 2)), float(learner.rates.strength(t, 2))
+            before, after = (
+                jnp.sum((a - 0.5) ** 2 + (b - 0.5) ** 2) for a, b in ((x, y), (ahead, other))
+            )
+            assert float(after / before) == pytest.approx((1 - step * eps) ** 2 + step**2)
+            assert (after > before) == grows
+            x, y = ahead, other
+
+
+def test_with_rewards_as_costs_the_printed_signs_still_learn():
+    """The regulariser alone is wrong then, and it vanishes. The record has a million rounds."""
+    batch = fresh(3)
+    uniform = self_play(batch, Uniform(), 1).curve[-1].mean()
+    for learner in (OMD.plain(), OMD.printed_regulariser()):
+        assert self_play(batch, learner, 3_000).curve[-1].mean() < 0.5 * uniform
 
 
 def test_the_printed_signs_end_worse_than_uniform():

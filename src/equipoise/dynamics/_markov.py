@@ -17,6 +17,10 @@ from equipoise.dynamics._omd import mirror_step
 
 #: Rates for a vanishing regulariser, as functions of the visits of a state instead of rounds.
 VANISHING_MARKOV_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(0.5, 0.25))
+#: The same with the paper's sign of the regulariser, which pushes away from the uniform policy.
+PUSHING_MARKOV_RATES = eqx.tree_at(
+    lambda rates: rates.eps, VANISHING_MARKOV_RATES, Power(-0.5, 0.25)
+)
 #: The default rates, for a moving anchor.
 MARKOV_RATES = Rates(eta=Power(25.0, 1.0), beta=Power(0.25, 0.4), eps=Constant(0.25))
 
@@ -96,10 +100,10 @@ class MarkovOMD(PolicyLearner):
     where `pull` is towards the anchor. By default the anchor follows the play and `eps` does not
     vanish; `MarkovOMD.vanishing()` pulls towards uniform with vanishing `eps`, as in the paper.
 
-    Differences from the paper: the loss (`V(s) - target`, where the paper minimises the target),
-    the sign of the regulariser, the squared distance, and the rates. In addition, each player's `V`
-    estimates its own reward, whereas the paper gives both players the same reward. As in the paper,
-    `V` starts at `1 / (2 (1 - discount))`.
+    Differences from the paper: the loss (`V(s) - target`; the paper's r is a cost by its formulas,
+    `plain`, and a reward by its words, `printed_signs`), the sign of the regulariser, the squared
+    distance, and the rates. The paper prints the algorithm for one player; here the `V` of each
+    player estimates its own reward. As in the paper, `V` starts at `1 / (2 (1 - discount))`.
 
     **Example**
 
@@ -137,20 +141,45 @@ class MarkovOMD(PolicyLearner):
     def printed_constants(cls, rounds: int) -> "MarkovOMD":
         """Return the learner with the paper's rates for a horizon of `rounds` and corrected signs.
 
-        >>> round(float(MarkovOMD.printed_constants(1000).rates.beta(1)), 6)
-        0.1
+        Values follow their targets at the rate `tau^-2/3` (proof of Theorem 4.4).
+
+        >>> round(float(MarkovOMD.printed_constants(1000).value_step(8)), 6)
+        0.25
         """
-        return cls(rates=schedules.paper(rounds), anchor=parts.UniformAnchor())
+        return cls(
+            rates=schedules.paper(rounds),
+            value_step=Power(1.0, 2 / 3),
+            anchor=parts.UniformAnchor(),
+        )
+
+    @classmethod
+    def plain(cls) -> "MarkovOMD":
+        """Return `vanishing` with the target as a cost, as in the paper's formulas.
+
+        >>> type(MarkovOMD.plain().loss).__name__
+        'Shortfall'
+        """
+        anchor = parts.UniformAnchor()
+        return cls(rates=VANISHING_MARKOV_RATES, loss=Shortfall(), anchor=anchor)
+
+    @classmethod
+    def printed_regulariser(cls) -> "MarkovOMD":
+        """Return `plain` with the paper's sign of the regulariser, which pushes away from uniform.
+
+        >>> float(MarkovOMD.printed_regulariser().rates.eps(1))
+        -0.5
+        """
+        return cls(rates=PUSHING_MARKOV_RATES, loss=Shortfall(), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed_signs(cls) -> "MarkovOMD":
-        """Return the learner with the paper's signs and rates that let the policy move.
+        """Return the learner with the signs of the paper's words and rates that let it move.
 
         >>> float(MarkovOMD.printed_signs().rates.eps(1))
         -0.5
         """
-        rates = eqx.tree_at(lambda r: r.eps, VANISHING_MARKOV_RATES, Power(-0.5, 0.25))
-        return cls(rates=rates, loss=MarkovPrintedSign(), anchor=parts.UniformAnchor())
+        anchor = parts.UniformAnchor()
+        return cls(rates=PUSHING_MARKOV_RATES, loss=MarkovPrintedSign(), anchor=anchor)
 
     def init(self, spec: Spec) -> MarkovState:
         """Return the first state: uniform policies, values in the middle of their range."""

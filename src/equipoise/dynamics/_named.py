@@ -44,6 +44,12 @@ LEARNERS: dict[str, Named] = {
     "omd-printed-signs": Named(
         "OMD, printed signs", lambda _: OMD.printed_signs(), lambda _: MarkovOMD.printed_signs()
     ),
+    "omd-printed-regulariser": Named(
+        "OMD, printed regulariser",
+        lambda _: OMD.printed_regulariser(),
+        lambda _: MarkovOMD.printed_regulariser(),
+    ),
+    "omd-plain": Named("OMD, no baseline", lambda _: OMD.plain(), lambda _: MarkovOMD.plain()),
     "cai-euclidean": Named("OMD, exponents of Cai et al.", lambda _: OMD.cai_exponents()),
     "log-barrier": Named("log-barrier OMD", lambda _: LogBarrierOMD()),
     "entropic": Named("entropic OMD", lambda _: EntropicOMD(), lambda _: MarkovEntropicOMD()),

@@ -14,6 +14,8 @@ from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec, check_feedb
 
 #: Rates for a regulariser that pulls towards the uniform policy and vanishes.
 VANISHING_RATES = Rates(eta=Power(2.0, 0.75), beta=Power(0.5, 1 / 3), eps=Power(1.0, 0.25))
+#: The same with the paper's sign of the regulariser, which pushes away from the uniform policy.
+PUSHING_RATES = eqx.tree_at(lambda rates: rates.eps, VANISHING_RATES, Power(-1.0, 0.25))
 #: Default rates, for a moving anchor and standardised losses. They were found by search.
 DEFAULT_RATES = Rates(eta=Power(25.0, 1.0), beta=Power(0.25, 0.4), eps=Constant(0.25), growth=0.5)
 
@@ -43,8 +45,14 @@ class OMD(PolicyLearner):
     uniform policy, and `eps` vanishes. The default differs in two more ways. Its anchor follows
     the play, so that `eps` need not vanish (a proximal-point method, which forgets noise at a
     constant rate and has no bias), and losses are measured in units of their spread. Its last
-    policy has about half the NashConv. `OMD.printed_constants(T)` and `OMD.printed_signs()` each
-    keep one of the printed errors; `OMD.printed(T)` keeps both.
+    policy has about half the NashConv.
+
+    The paper's words make x the max player, and its formulas make x the minimiser of the reward r.
+    `OMD.printed_regulariser()` follows the formulas: r is the player's cost, and only the sign of
+    the regulariser is wrong. `OMD.printed_signs()` follows the words: the player also minimises its
+    own reward. `OMD.plain()` is the reading by the formulas with the sign corrected.
+    `OMD.printed_constants(T)` has the printed rates; `OMD.printed(T)` has them with the signs of
+    the words.
 
     **Example**
 
@@ -76,6 +84,15 @@ class OMD(PolicyLearner):
         return cls(rates=VANISHING_RATES, loss=parts.Baseline(), anchor=parts.UniformAnchor())
 
     @classmethod
+    def plain(cls) -> "OMD":
+        """Return `vanishing` without a baseline: the loss is the cost `1 - r`, as in the paper.
+
+        >>> type(OMD.plain().loss).__name__
+        'PlainLoss'
+        """
+        return cls(rates=VANISHING_RATES, loss=parts.PlainLoss(), anchor=parts.UniformAnchor())
+
+    @classmethod
     def printed_constants(cls, rounds: int) -> "OMD":
         """Return the learner with the paper's rates and corrected signs: it stays uniform.
 
@@ -87,18 +104,30 @@ class OMD(PolicyLearner):
         )
 
     @classmethod
+    def printed_regulariser(cls) -> "OMD":
+        """Return `plain` with the paper's sign of the regulariser, which pushes away from uniform.
+
+        This is the reading by the paper's formulas, in which r is the cost of the player.
+
+        >>> float(OMD.printed_regulariser().rates.eps(1))
+        -1.0
+        """
+        return cls(rates=PUSHING_RATES, loss=parts.PlainLoss(), anchor=parts.UniformAnchor())
+
+    @classmethod
     def printed_signs(cls) -> "OMD":
-        """Return the learner with the paper's signs and working rates: it is worse than uniform.
+        """Return the learner with the signs of the paper's words: it is worse than uniform.
+
+        In this reading r is the reward of the player, which therefore minimises its own reward.
 
         >>> float(OMD.printed_signs().rates.eps(1))
         -1.0
         """
-        rates = eqx.tree_at(lambda r: r.eps, VANISHING_RATES, Power(-1.0, 0.25))
-        return cls(rates=rates, loss=parts.PrintedSign(), anchor=parts.UniformAnchor())
+        return cls(rates=PUSHING_RATES, loss=parts.PrintedSign(), anchor=parts.UniformAnchor())
 
     @classmethod
     def printed(cls, rounds: int) -> "OMD":
-        """Return the algorithm as printed, with its constants and signs.
+        """Return the algorithm as printed, with its constants and the signs of its words.
 
         >>> bool(OMD.printed(1000).rates.eps(1) < 0)
         True

@@ -4,7 +4,9 @@ The games are matrix games with 2, 3, 5 and 10 actions, and Markov games with 2,
 whose transitions are nearly deterministic (Dirichlet 0.1) or spread out (Dirichlet 1). The figure
 shows the mean over games and seeds with its 95% confidence band. It also shows uniform play and the
 rate `t^-1/4`, which no uncoupled learner can beat with high probability in the worst case. The
-learners include the paper's constants and signs as printed.
+learners include the paper's constants as printed, and its signs in both readings: r as the reward
+of the player (`omd-printed-signs`) and as its cost (`omd-printed-regulariser`, and `omd-plain` with
+the sign of the regulariser corrected).
 """
 
 from dataclasses import dataclass
@@ -22,11 +24,16 @@ from equipoise.runs import Record, Table
 __all__ = ["MARKOV", "MATRIX", "Config", "plot", "run"]
 
 _OMD, _EXP3 = ("omd", "omd-vanishing"), ("exp3-ix", "exp3-ix (average)")
-_PRINTED = ("omd-printed-constants", "omd-printed-signs")
+_PRINTED = ("omd-printed-constants", "omd-printed-signs", "omd-printed-regulariser", "omd-plain")
 MATRIX = (*_OMD, "log-barrier", *_EXP3, "cai-euclidean", "entropic", *_PRINTED, "optimistic")
 MARKOV = (*_OMD, "entropic", "v-learning", "v-learning (average)", *_PRINTED)
 #: Learners that see more than their own rewards. They are drawn, but do not scale the axes.
 FULL_INFORMATION = ("optimistic", "regret-matching")
+#: As many colours as learners.
+COLOURS = (
+    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2"),
+    *("#7f7f7f", "#bcbd22", "#17becf", "#000080", "#000000", "#006400"),
+)
 
 
 @dataclass(frozen=True)
@@ -161,6 +168,7 @@ def plot(record: Record) -> Any:
 
 def _draw(axes: Any, record: Record, panel: str) -> float:
     """Draw one panel and return the smallest gap of a learner with bandit feedback."""
+    axes.set_prop_cycle(color=COLOURS)
     t = record.arrays[f"{panel}/rounds"]
     uniform = float(record.arrays[f"{panel}/uniform"])
     axes.axhline(uniform, color="0.4", lw=0.8, label="uniform")

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from equipoise.core import simplex
 from equipoise.core.precision import double_precision
-from equipoise.incontext.construct import Reciprocal
+from equipoise.incontext.construct import Logarithm, Reciprocal
 from equipoise.incontext.construct._arithmetic import add_projection
 from equipoise.incontext.construct._blocks import Blueprint, Layout
 from equipoise.incontext.construct._omd import binary
@@ -84,6 +84,22 @@ def test_the_layers_of_a_reciprocal_compute_it(units, steps):
     assert_allclose(after[:, layout.places["z"]][:, 0], z + 0.05, rtol=1e-14)
     assert (after[:, layout.places["scratch"]] == 0.0).all()
     assert len(plan.steps) == 1 + 2 * steps
+
+
+def test_the_layer_of_a_logarithm_computes_it():
+    layout, logarithm = Layout({"one": 1, "x": 2, "log": 2}), Logarithm(9)
+    plan = Blueprint(layout, np.float64)
+    with double_precision():
+        logarithm.add_to(plan, layout["x"], "log")
+    x = np.stack([np.linspace(0.0, 1.0, 57), np.geomspace(1e-6, 1.0, 57)], 1)
+    stream = np.zeros((57, layout.width))
+    stream[:, 0], stream[:, 1:3] = 1.0, x
+    after = apply(plan, stream)
+    assert_allclose(after[:, layout.places["log"]], logarithm(x), atol=1e-12)
+    assert (after[:, :3] == stream[:, :3]).all()
+    fine = np.linspace(0.0, 1.0, 100_001)
+    largest = np.abs(np.exp(logarithm(fine)) - fine).max()
+    assert 0.999 * logarithm.residual < largest <= logarithm.residual + 1e-15
 
 
 def test_binary_numbers_match_only_themselves():

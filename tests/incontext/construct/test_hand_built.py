@@ -50,6 +50,7 @@ def test_the_current_state_is_answered_for_as_all_are():
         ({"actions": 1}, "actions: expected a whole number >= 2, found 1"),
         ({"rounds": 0}, "rounds: expected a whole number >= 1"),
         ({"reciprocal_units": 0}, "reciprocal_units: expected a whole number >= 1"),
+        ({"log_units": 1}, "log_units: expected a whole number >= 2"),
         ({"newton_steps": -1}, "newton_steps: expected a whole number >= 0"),
         ({"learner": eq.dynamics.OMD()}, "learner: expected anchor UniformAnchor"),
         ({"learner": eq.dynamics.EntropicOMD()}, "learner: expected mirror Euclidean"),

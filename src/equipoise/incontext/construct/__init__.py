@@ -2,6 +2,7 @@
 
 from types import ModuleType as _Module
 
+from equipoise.incontext.construct._arithmetic import Logarithm as Logarithm
 from equipoise.incontext.construct._arithmetic import Reciprocal as Reciprocal
 from equipoise.incontext.construct._hand_built import HandBuilt as HandBuilt
 from equipoise.incontext.construct._hand_built import PositionTokens as PositionTokens

@@ -1,4 +1,4 @@
-"""Arithmetic as layers: division, and the projection onto the truncated simplex.
+"""Arithmetic as layers: division, logarithms, and the projection onto the truncated simplex.
 
 Division does not need the paper's Assumption 4.1. It uses a piecewise-linear start and Newton
 steps. A ReLU network interpolates `1 / z` on `[low, high]` with N pieces. With knots in geometric
@@ -12,10 +12,16 @@ The projection is exact because it is piecewise linear. With `w = v - floor` it 
 and a wrong k makes it smaller. The network therefore sorts (a comparator is one ReLU), forms A
 linear combinations, and takes their maximum. The paper replaces this step by a smooth surrogate;
 see `equipoise.incontext.construct.surrogate_step`.
+
+A softmax of a linear map of `x` is never `x`, but a softmax of `log x` is. One more layer
+interpolates `log x` on `[0, 1]`. What counts is the error of `exp`, so that knots at `(k / N)^2`
+serve best: a piece of width h at x has the error `h^2 / (8 x)`, which is `1 / (2 N^2)` on all of
+them.
 """
 
 from dataclasses import dataclass
 from math import ceil, log, log2
+from typing import ClassVar
 
 import numpy as np
 
@@ -115,6 +121,89 @@ class Reciprocal:
         offset = scale / knots[0] - slopes[0] * knots[0]
         kinks = list(zip(knots[1:-1].tolist(), np.diff(slopes).tolist(), strict=True))
         return float(offset), float(slopes[0]), kinks
+
+
+@dataclass(frozen=True)
+class Logarithm:
+    """An approximation of `log x` on `[0, 1]` by `units` linear pieces, to be read by a softmax.
+
+    The knots are `(k / units)^2`. On the first piece, where `log x` has no bound, the value at 0 is
+    `FIRST` below the value at the first knot.
+
+    **Example**
+
+    >>> fine = Logarithm(units=64)
+    >>> abs(float(np.exp(fine(0.3))) - 0.3) < fine.residual < 1.3e-4
+    True
+    """
+
+    #: Number of linear pieces.
+    units: int = 64
+
+    #: With this fall, the errors at both ends of the first piece are about equal.
+    FIRST: ClassVar[float] = 1.95
+
+    @property
+    def knots(self) -> np.ndarray:
+        """Endpoints of the pieces."""
+        return (np.arange(self.units + 1) / self.units) ** 2
+
+    @property
+    def residual(self) -> float:
+        """Largest `|exp(l(x)) - x|` on `[0, 1]`, in exact arithmetic: about `1 / (2 units^2)`.
+
+        On a piece of slope s, `x - exp(l(x))` is concave, with its maximum where `exp(l(x))` is
+        `1 / s`; it vanishes at all knots but 0, where it is negative.
+        """
+        values, slopes = self._values(), self._slopes()
+        peak = self.knots[:-1] + (-np.log(slopes) - values[:-1]) / slopes
+        inside = (peak > self.knots[:-1]) & (peak < self.knots[1:])
+        return float(max((peak - 1.0 / slopes)[inside].max(initial=0.0), np.exp(values[0])))
+
+    def bound(self, actions: int) -> float:
+        """Upper bound on the Euclidean distance between a policy and its softmax read-out.
+
+        With `exp(l(x_a)) = x_a + d_a`, `|d_a| <= D` and S the sum of all d, the read-out is off by
+        `(d_a - x_a S) / (1 + S)`. These sum to 0, and their sizes to at most `2 A D / (1 - A D)`.
+
+        >>> Logarithm(units=64).bound(3) < 6e-4
+        True
+        """
+        total = actions * self.residual
+        return 2.0**0.5 * (total / (1.0 - total) if total < 0.5 else 1.0)
+
+    def __call__(self, x: float | np.ndarray) -> np.ndarray:
+        """Return the approximation, computed in the same way as by the layer."""
+        x = np.asarray(x, float)
+        value = self._values()[0] + self._slopes()[0] * x
+        for knot, jump in self._kinks():
+            value = value + jump * np.maximum(x - knot, 0.0)
+        return value
+
+    def add_to(self, plan: Blueprint, numbers: np.ndarray, target: str) -> None:
+        """Add a layer for `target += log(numbers)`; the rows `numbers` are not negative."""
+        one = plan.layout["one"][0]
+        start, slope = self._values()[0], self._slopes()[0]
+        units = [Unit(one, start * plan.layout[target].sum(0))]
+        for number, row in zip(numbers, plan.layout[target], strict=True):
+            for knot, jump in [(0.0, slope), *self._kinks()]:
+                # Both matrices take an equal share of a jump, which keeps the norm small.
+                share = abs(jump) ** 0.5
+                units.append(Unit(share * (number - knot * one), jump / share * row))
+        plan.mlp(f"{target} = {self.units} linear pieces of log x for every action", *units)
+
+    def _values(self) -> np.ndarray:
+        """Return the values at the knots."""
+        exact = np.log(self.knots[1:])
+        return np.append(exact[0] - self.FIRST, exact)
+
+    def _slopes(self) -> np.ndarray:
+        return np.diff(self._values()) / np.diff(self.knots)
+
+    def _kinks(self) -> list[tuple[float, float]]:
+        """Return (knot, change of slope) of the pieces after the first."""
+        jumps = np.diff(self._slopes())
+        return list(zip(self.knots[1:-1].tolist(), jumps.tolist(), strict=True))
 
 
 def add_projection(plan: Blueprint, actions: int, target: str, offset: float = 0.0) -> None:

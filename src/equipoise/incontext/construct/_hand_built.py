@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isqrt
 from typing import Any, Literal
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import softmax
 
 from equipoise.core import InputError, checks
 from equipoise.core.precision import double_precision, single_precision
@@ -23,7 +25,7 @@ from equipoise.incontext._model import MLP, Attention, Transformer
 from equipoise.incontext._players import Players, pick
 from equipoise.incontext._step import Trainer, run_cycle
 from equipoise.incontext._tokens import PlainTokens
-from equipoise.incontext.construct._arithmetic import Reciprocal
+from equipoise.incontext.construct._arithmetic import Logarithm, Reciprocal
 from equipoise.incontext.construct._blocks import Layout
 
 
@@ -137,6 +139,8 @@ class HandBuilt:
     discount: float = 0.0
     #: Whether the network only outputs the policy of the current state, in a Markov game.
     current: bool = False
+    #: Approximation of `log x` that a softmax reads; None if policies are read linearly.
+    logarithm: Logarithm | None = None
 
     @cached_property
     def size(self) -> Size:
@@ -164,10 +168,24 @@ class HandBuilt:
         """Players for both seats, for `equipoise.incontext.play`, in single precision."""
         if self.current:
             raise ValueError("answer: expected 'all' for players, found 'current'")
+        self.check_single_precision()
         single = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), self.model)
         models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None, None], single)
         actions, states = self.tokens.actions, self.tokens.states
-        return Players(models, self.tokens, (actions, actions), states, "linear")
+        reading = "linear" if self.logarithm is None else "softmax"
+        return Players(models, self.tokens, (actions, actions), states, reading)
+
+    def check_single_precision(self) -> None:
+        """Raise if single precision cannot tell the integers apart by which tokens are found."""
+        if self.tokens.states is not None or "t^2" not in self.layout.sizes:
+            return
+        # Scores are sums of integers up to 2 T^2, all multiplied by the root of the width. A power
+        # of two in the root costs no digits.
+        root = isqrt(self.layout.width)
+        largest = isqrt(2**23 // (root // (root & -root)))
+        if self.tokens.rounds > largest:
+            expected = f"at most {largest} with positions 'integers' in single precision"
+            raise InputError("rounds", expected, self.tokens.rounds, "use positions='binary'")
 
     def error(
         self,
@@ -210,7 +228,8 @@ class HandBuilt:
             context = Context.of_history(history)
             answers = np.asarray(_answer(self.model, self.tokens, context), float)
         states = () if self.tokens.states is None else (-1,)
-        return answers.reshape(*answers.shape[:3], *states, self.tokens.actions)
+        answers = answers.reshape(*answers.shape[:3], *states, self.tokens.actions)
+        return answers if self.logarithm is None else softmax(answers, axis=-1)
 
     def _learned(self, history: History) -> np.ndarray:
         """Return the learner's policies for the same histories, in double precision."""

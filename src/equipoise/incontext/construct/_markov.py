@@ -26,10 +26,12 @@ from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
 from equipoise.incontext.construct._omd import (
     Precision,
     RoundRates,
+    add_readout,
     add_step,
     assemble,
     check_knobs,
     check_parts,
+    logs,
     tabulate,
 )
 
@@ -45,6 +47,7 @@ def omd_markov(
     discount: float = 0.9,
     learner: MarkovOMD | None = None,
     answer: Answer = "all",
+    log_units: int | None = None,
     reciprocal_units: int | None = None,
     newton_steps: int | None = None,
     dtype: Precision = "float64",
@@ -70,7 +73,7 @@ def omd_markov(
     actions = checks.check_count("actions", actions, at_least=2)
     rounds = checks.check_count("rounds", rounds)
     checks.check_range("discount", discount, 0.0, 1.0, high_open=True)
-    check_knobs(reciprocal_units, newton_steps, dtype)
+    logarithm = check_knobs(reciprocal_units, newton_steps, dtype, log_units)
     if answer not in ("all", "current"):
         raise InputError("answer", "'all' or 'current'", repr(answer))
     learner = MarkovOMD.vanishing() if learner is None else learner
@@ -78,18 +81,19 @@ def omd_markov(
     rates = tabulate(learner.rates, learner.value_step, rounds, actions)
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
     asked = states if answer == "all" else 1
-    layout = _layout(states, actions, asked)
+    layout = _layout(states, actions, asked, logarithm is not None)
     tokens = PositionTokens(actions=actions, rounds=rounds, states=states)
     with double_precision():
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, asked, discount, reciprocal)
-        readout = layout["answer"] + layout["one"] / actions
+        policies = layout["answer"] + layout["one"] / actions
+        readout = add_readout(plan, policies, logarithm)
         embed = _embedding(layout, tokens, rates)
-        more = (reciprocal, discount, answer == "current")
-        return assemble(plan, embed, readout, tokens, learner, *more)
+        more = {"discount": discount, "current": answer == "current", "logarithm": logarithm}
+        return assemble(plan, embed, readout, tokens, learner, reciprocal, **more)
 
 
-def _layout(states: int, actions: int, asked: int) -> Layout:
+def _layout(states: int, actions: int, asked: int, logs: bool) -> Layout:
     """Return the layout of a token; policies and values are stored relative to their start."""
     return Layout(
         # input: the events of the round, its number, the rates of the visit with that number
@@ -98,6 +102,7 @@ def _layout(states: int, actions: int, asked: int) -> Layout:
         | {f"{name}(t)": 1 for name in RATES}
         # output: policy and value of the updated state; the answer
         | {"policy": actions, "value": 1, "answer": asked * actions}
+        | ({"log": asked * actions} if logs else {})
         # scratch: counts and their squares, looked-up values, the step
         | {"visits": states, "asked": asked, "asked^2": asked}
         | {"n": 1, "n^2": 1, "ahead": 1, "ahead^2": 1}
@@ -227,5 +232,5 @@ def _answer(plan: Blueprint, actions: int, asked: int) -> None:
     plan.own(
         "answer: undo the 1 / i; clear scratch",
         plan.product(layout["count"] - one, answer, answer),
-        plan.clear(*SCRATCH),
+        plan.clear(*SCRATCH, *logs(layout)),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,11 +13,12 @@ from equipoise.core.precision import double_precision
 from equipoise.core.schedules import Rates, Schedule
 from equipoise.dynamics import OMD, MarkovOMD
 from equipoise.incontext._model import Transformer
-from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
+from equipoise.incontext.construct._arithmetic import Logarithm, Reciprocal, add_projection
 from equipoise.incontext.construct._blocks import Blueprint, Head, Layout
 from equipoise.incontext.construct._hand_built import HandBuilt, PositionTokens
 
 Precision = Literal["float32", "float64"]
+Positions = Literal["binary", "integers"]
 
 
 def omd(
@@ -25,6 +26,8 @@ def omd(
     rounds: int,
     *,
     learner: OMD | None = None,
+    positions: Positions = "binary",
+    log_units: int | None = None,
     reciprocal_units: int | None = None,
     newton_steps: int | None = None,
     dtype: Precision = "float64",
@@ -37,11 +40,20 @@ def omd(
     with any schedules.
 
     Differences from the paper: the printed proof takes the policy `x_t` from the embedding. Here a
-    head copies it from the previous token, which it finds by matching round numbers in binary, so
-    that the width is `O(A + log T)`. The score of a head is one number that multiplies a one-hot
-    value, whereas the paper lets a single head form A products. Division is not assumed but
-    computed, by linear pieces and Newton steps. The projection is exact, not a sum of ReLUs that
-    approximates a surrogate. The read-out is linear: no softmax of a linear map of `x` gives `x`.
+    head copies it from the previous token, which it finds by its round number. The score of a head
+    is one number that multiplies a one-hot value, whereas the paper lets a single head form A
+    products. Division is not assumed but computed, by linear pieces and Newton steps. The
+    projection is exact, not a sum of ReLUs that approximates a surrogate.
+
+    With `positions="integers"` tokens hold `t` and `t^2`, and the width is the paper's `O(A)` at
+    every T. Products of integers up to `T^2` must then be exact, which single precision allows up
+    to T of 1,000 or more. With "binary" they hold the digits of `t`: the width is `O(A + log T)`,
+    and precision does not limit T.
+
+    The paper reads policies by a softmax of a linear map, and no such map of `x` gives `x`. By
+    default the read-out is linear. With `log_units`, one more layer in each block computes so many
+    linear pieces of `log x` for every action, and the read-out is the paper's softmax; its error is
+    at most `logarithm.bound(actions)`.
 
     With `reciprocal_units` pieces and no `newton_steps` the network shows the theorem's trade-off
     of size against accuracy. By default there is one linear piece and as many Newton steps as
@@ -57,22 +69,31 @@ def omd(
     >>> cheap = eq.incontext.construct.omd(actions=3, rounds=20, reciprocal_units=32)
     >>> tf.size.layers, cheap.size.layers, cheap.reciprocal.residual < 0.01
     (25, 13, True)
+    >>> printed = eq.incontext.construct.omd(3, rounds=20, positions="integers", log_units=64)
+    >>> printed.error(games, key=1) < printed.logarithm.bound(actions=3) < 6e-4
+    True
     """
     actions = checks.check_count("actions", actions, at_least=2)
     rounds = checks.check_count("rounds", rounds)
-    check_knobs(reciprocal_units, newton_steps, dtype)
+    logarithm = check_knobs(reciprocal_units, newton_steps, dtype, log_units)
+    if positions not in get_args(Positions):
+        raise InputError("positions", f"one of {get_args(Positions)}", repr(positions))
     learner = OMD.vanishing() if learner is None else learner
     follow, start = _baseline(learner)
     rates = tabulate(learner.rates, follow, rounds, actions)
     reciprocal = rates.reciprocal(reciprocal_units, newton_steps)
-    bits = max(1, ceil(log2(rounds + 1)))
-    layout = _layout(actions, bits)
+    bits = max(1, ceil(log2(rounds + 1))) if positions == "binary" else None
+    layout = _layout(actions, bits, logarithm is not None)
     tokens = PositionTokens(actions=actions, rounds=rounds)
     with double_precision():
         plan = Blueprint(layout, dtype)
         _add_block(plan, actions, bits, reciprocal)
+        readout = add_readout(plan, layout["policy"], logarithm)
         embed = _embedding(layout, tokens, rates, bits, start)
-        return assemble(plan, embed, layout["policy"], tokens, learner, reciprocal)
+        built = assemble(plan, embed, readout, tokens, learner, reciprocal, logarithm=logarithm)
+    if dtype == "float32":
+        built.check_single_precision()
+    return built
 
 
 def assemble(
@@ -81,7 +102,8 @@ def assemble(
     readout: np.ndarray,
     tokens: PositionTokens,
     learner: OMD | MarkovOMD,
-    *more: Any,
+    reciprocal: Reciprocal,
+    **more: Any,
 ) -> HandBuilt:
     """Assemble a network from a block that is repeated once per round."""
     model = Transformer(
@@ -94,17 +116,33 @@ def assemble(
         repeats=tokens.rounds,
     )
     purposes = tuple(step.purpose for step in plan.steps)
-    return HandBuilt(model, tokens, learner, plan.layout, purposes, *more)
+    return HandBuilt(model, tokens, learner, plan.layout, purposes, reciprocal, **more)
 
 
-def check_knobs(units: int | None, newton_steps: int | None, dtype: str) -> None:
-    """Raise for invalid options."""
+def add_readout(plan: Blueprint, policies: np.ndarray, logarithm: Logarithm | None) -> np.ndarray:
+    """Return the rows to read: the policies, or their logarithms, for which a layer is added.
+
+    An earlier layer of the block must have cleared the logarithms of the previous block.
+    """
+    if logarithm is None:
+        return policies
+    logarithm.add_to(plan, policies, "log")
+    return plan.layout["log"]
+
+
+def check_knobs(
+    units: int | None, newton_steps: int | None, dtype: str, log_units: int | None
+) -> Logarithm | None:
+    """Raise for invalid options; return the logarithm of the read-out."""
     if units is not None:
         checks.check_count("reciprocal_units", units)
     if newton_steps is not None:
         checks.check_count("newton_steps", newton_steps, at_least=0)
     if dtype not in ("float32", "float64"):
         raise InputError("dtype", "'float32' or 'float64'", repr(dtype))
+    if log_units is None:
+        return None
+    return Logarithm(checks.check_count("log_units", log_units, at_least=2))
 
 
 @dataclass(frozen=True)
@@ -181,15 +219,20 @@ def tabulate(rates: Rates, follow: Schedule | None, rounds: int, actions: int) -
     return found
 
 
-def _layout(actions: int, bits: int) -> Layout:
-    """Return the layout of a token: its input, its output, and scratch that blocks clear."""
+def _layout(actions: int, bits: int | None, logs: bool) -> Layout:
+    """Return the layout of a token: its input, its output, and scratch that blocks clear.
+
+    Without `bits`, the number of a token is given by integers.
+    """
+    number = {"t": 1, "t^2": 1} if bits is None else {"here": bits, "previous": bits, "count": 1}
     return Layout(
         # input: constants, the events of the round, its rates, its number
         {"one": 1, "action": actions, "reward": 1}
         | {"step": 1, "beta": 1, "pull": 1, "floor": 1, "follow": 1}
-        | {"here": bits, "previous": bits, "count": 1}
-        # output: the policy and the baseline of the next round
+        | number
+        # output: the policy and the baseline of the next round, and the logarithms of the policy
         | {"policy": actions, "baseline": 1}
+        | ({"log": actions} if logs else {})
         # scratch
         | {"x": actions, "b": 1, "z": 1, "rho": 1, "scratch": 1, "v": actions, "w": actions}
     )
@@ -205,7 +248,7 @@ def binary(numbers: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _embedding(
-    layout: Layout, tokens: PositionTokens, rates: RoundRates, bits: int, start: float
+    layout: Layout, tokens: PositionTokens, rates: RoundRates, bits: int | None, start: float
 ) -> np.ndarray:
     """(width, features): embedding that copies action and reward; a column for every round."""
     actions, t = tokens.actions, np.arange(tokens.rounds + 1)
@@ -213,16 +256,21 @@ def _embedding(
     columns: dict[str, np.ndarray] = {
         "one": np.ones(len(t)),
         **rates.columns(),
-        "here": binary(t, bits),
-        # Scaled by the number of tokens, by which attention divides. The first token has no
-        # predecessor.
-        "previous": (t > 0) * (t + 1.0) * binary(np.maximum(t - 1, 0), bits),
-        "count": t + 1.0,
         "policy": np.broadcast_to(first / actions, (actions, len(t))),
         "baseline": start * first,
         # The block sets the first baseline: in round 0 it moves from 0 to this "reward" in full.
         "reward": start * first,
     }
+    if bits is None:
+        columns |= {"t": t, "t^2": t * t}
+    else:
+        columns |= {
+            "here": binary(t, bits),
+            # Scaled by the number of tokens, by which attention divides. The first token has no
+            # predecessor.
+            "previous": (t > 0) * (t + 1.0) * binary(np.maximum(t - 1, 0), bits),
+            "count": t + 1.0,
+        }
     columns["follow"] = np.where(t == 0, 1.0, columns["follow"])
     embed = np.zeros((layout.width, tokens.features))
     embed[layout.places["action"], :actions] = np.eye(actions)
@@ -232,10 +280,16 @@ def _embedding(
     return embed
 
 
-def _add_block(plan: Blueprint, actions: int, bits: int, reciprocal: Reciprocal) -> None:
+def _add_block(plan: Blueprint, actions: int, bits: int | None, reciprocal: Reciprocal) -> None:
     """Add one round of mirror descent; tokens that are already correct do not change."""
     layout = plan.layout
-    plan.causal("x, b = policy, baseline of the previous token", shift_head(layout, bits))
+    purpose = "x, b = policy, baseline of the previous token"
+    if bits is None:
+        found = layout.rows(["x", "b"])
+        plan.causal(purpose, previous_head(layout))
+        plan.own("undo the 1 / i", plan.product("t", found, found))
+    else:
+        plan.causal(purpose, shift_head(layout, bits))
     plan.own(
         "z = <action, x>; clear policy; baseline = b",
         Head(layout["action"], layout["x"], layout["one"], layout["z"]),
@@ -245,7 +299,13 @@ def _add_block(plan: Blueprint, actions: int, bits: int, reciprocal: Reciprocal)
     reciprocal.add_to(plan)
     add_step(plan, loss=layout["b"] - layout["reward"], follow=("baseline", layout["reward"], "b"))
     add_projection(plan, actions, "policy")
-    plan.own("clear scratch", plan.clear("x", "b", "z", "rho", "scratch", "v", "w"))
+    scratch = ("x", "b", "z", "rho", "scratch", "v", "w")
+    plan.own("clear scratch", plan.clear(*scratch, *logs(layout)))
+
+
+def logs(layout: Layout) -> tuple[str, ...]:
+    """Return the name of the logarithms of the policies, if a layout has them."""
+    return tuple(name for name in layout.sizes if name == "log")
 
 
 def shift_head(layout: Layout, bits: int) -> Head:
@@ -254,6 +314,17 @@ def shift_head(layout: Layout, bits: int) -> Head:
     return Head(
         query=layout.rows(["previous", "count"]),
         key=np.concatenate([here, (1.0 - bits) * one]),
+        value=layout.rows(["policy", "baseline"]),
+        target=layout.rows(["x", "b"]),
+    )
+
+
+def previous_head(layout: Layout) -> Head:
+    """Return a head that finds the previous token: `1 - (t - 1 - t')^2` is > 0 only for it."""
+    one, t, square = layout["one"], layout["t"], layout["t^2"]
+    return Head(
+        query=np.concatenate([2.0 * t - square, 2.0 * (t - one), -one]),
+        key=layout.rows(["one", "t", "t^2"]),
         value=layout.rows(["policy", "baseline"]),
         target=layout.rows(["x", "b"]),
     )
