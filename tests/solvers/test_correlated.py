@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.solvers import _correlated
 from equipoise.solvers._bimatrix import extreme_equilibria
-from equipoise.solvers._correlated import correlated, gains, largest_gain
+from equipoise.solvers._correlated import correlated, gains, largest_gain, possible_cells
 from equipoise.solvers._entropy import deviation_rows
 
 CHICKEN = np.array([[[6.0, 2], [7, 0]], [[6, 7], [2, 0]]])
@@ -48,6 +48,48 @@ def test_the_textbook_games():
         only = correlated(DILEMMA, "ce", objective)
         assert only.joint[1, 1] == pytest.approx(1.0, abs=1e-6)
         assert only.gain < 1e-9
+
+
+@pytest.mark.parametrize("temptation", [1e-12, 3e-8, 1e-7, 2e-6])
+@pytest.mark.parametrize("concept", ["ce", "cce"])
+@pytest.mark.parametrize("objective", [None, "welfare", "egalitarian"])
+def test_a_dominated_action_is_never_played_however_small_the_temptation(
+    temptation, concept, objective
+):
+    t = 1.0 + temptation
+    for tolerance in (1e-9, 1e-12):
+        dilemma = np.array([[[1.0, -2], [t, 0]], [[1, t], [-2, 0]]])
+        found = correlated(dilemma, concept, objective, tolerance=tolerance)
+        assert found.joint.tolist() == [[0.0, 0.0], [0.0, 1.0]]
+        assert found.bound == found.objective == 0.0
+
+
+@pytest.mark.parametrize("concept", ["ce", "cce"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_actions_that_a_mixture_barely_dominates_are_not_played(concept, whole, monkeypatch):
+    """Without the middle row, matching pennies is left, whose only equilibrium is worth 2.5."""
+    monkeypatch.setattr(_correlated, "WHOLE", _correlated.WHOLE if whole else 0)
+    middle = 2.0 - 1e-7  # half of each other row earns 2
+    row, column = [[4.0, 0], [middle, middle], [0, 4]], [[0.0, 1], [10, 10], [1, 0]]
+    payoffs = np.array([row, column])
+    found = correlated(payoffs, concept, "welfare")
+    assert found.gain < 1e-8
+    assert found.objective == pytest.approx(2.5, abs=0.1)
+    assert found.bound >= 2.5 - 1e-9
+
+
+@pytest.mark.parametrize("concept", ["ce", "cce"])
+def test_cells_that_are_excluded_are_in_no_equilibrium(concept):
+    """The most that any equilibrium plays a cell, from all vertices of the polytope."""
+    rng = np.random.default_rng(3)
+    excluded = 0
+    for payoffs in rng.integers(-1, 2, (40, 2, 2, 2)).astype(float):
+        for cell in np.argwhere(~possible_cells(payoffs, concept)):
+            worth = np.zeros((2, 2))
+            worth[tuple(cell)] = 1.0
+            assert best_vertex(payoffs, concept, worth) < 1e-9
+            excluded += 1
+    assert excluded > 20
 
 
 @pytest.mark.parametrize("concept", ["ce", "cce"])

@@ -13,9 +13,12 @@ generated:
   (Lagrange), so that every solution comes with a proven bound.
 
 Rows are elastic: all may be violated by one amount, at a price. The program is then feasible from
-the first cell on, and the price is raised until that amount vanishes. If a correlated equilibrium
-takes too long to find, a Nash equilibrium, which is also a correlated equilibrium, replaces it, and
-its cells join the program.
+the first cell on, and the price is raised until that amount vanishes; if it does not, because
+payoffs nearly tie, rows become strict. If a correlated equilibrium takes too long to find, a Nash
+equilibrium, which is also a correlated equilibrium, replaces it, and its cells join the program.
+
+The program has a tolerance of its own, to which a temptation of 1e-8 is none. Cells that no
+equilibrium plays are therefore excluded beforehand, by exact comparisons.
 """
 
 import time
@@ -43,7 +46,11 @@ PATIENCE = 5.0
 #: Maximum number of cells of a Nash equilibrium added, and of pure equilibria to start from.
 _SEEDS, _PURE = 4000, 100
 #: Price of one unit of violation, for an objective that ranges over one; raised while it pays.
-_PRICES = (1e2, 1e4, 1e6)
+_PRICES = (1e2, 1e4, 1e6, np.inf)
+#: Differences of payoffs below this fraction of the largest payoff count as rounding.
+_ROUNDING = 1e-14
+#: Rows are multiplied for tolerances below this one: HiGHS ignores entries below 1e-9.
+_COARSE = 1e-9
 #: HiGHS accepts no smaller tolerance; the larger one is for programs that it fails to solve.
 _FEASIBLE = (1e-10, 1e-8)
 #: The largest weight of an objective.
@@ -92,6 +99,35 @@ def largest_gain(payoffs: np.ndarray, joint: np.ndarray, concept: str) -> float:
     """Largest gain of any player; with "ce", a deviation responds to every recommendation."""
     own = gains(payoffs, joint, concept)
     return float(max(g.max(-1).sum() for g in own))
+
+
+def possible_cells(payoffs: np.ndarray, concept: str) -> np.ndarray:
+    """(A_1, ..., A_N) bool: cells that some equilibrium may play.
+
+    A deviation that loses in no cell must not gain in any cell that is played. Each excluded cell
+    may show that another deviation loses in no cell. An action that dominates all others, and with
+    "ce" any action that is dominated, is found in this way.
+
+    >>> dilemma = np.array([[[1.0, -2], [1 + 1e-7, 0]], [[1, 1 + 1e-7], [-2, 0]]])
+    >>> possible_cells(dilemma, "cce").tolist()
+    [[False, False], [False, True]]
+    """
+    possible = np.ones(payoffs.shape[1:], bool)
+    count = possible.size + 1
+    while np.count_nonzero(possible) < count:
+        count = np.count_nonzero(possible)
+        for i, payoff in enumerate(payoffs):
+            actions, rounding = payoff.shape[i], _ROUNDING * np.abs(payoff).max()
+            table = np.moveaxis(payoff, i, 0).reshape(actions, -1)
+            rest = np.moveaxis(possible, i, 0)
+            mine = rest.reshape(actions, -1)
+            for b in range(actions):
+                gain = table[b] - table
+                harmless = ~np.any(mine & (gain < 0.0), axis=1)
+                harmless &= concept == "ce" or harmless.all()
+                mine &= ~(harmless[:, None] & (gain > rounding))
+            rest[...] = mine.reshape(rest.shape)
+    return possible
 
 
 def linear_objective(payoffs: np.ndarray, objective: Any) -> np.ndarray:
@@ -160,15 +196,24 @@ def correlated(
             sum(a * (a - 1) if concept == "ce" else a for a in joint.shape),
             ended,
         )
-    program = _Program(scaled, payoffs, concept, objective)
+    program = _Program(scaled, payoffs, concept, objective, max(_COARSE / tolerance, 1.0))
     return program.run(tolerance, time_limit, progress)
 
 
 class _Program:
     """The part of the linear program that has been generated."""
 
-    def __init__(self, scaled: np.ndarray, payoffs: np.ndarray, concept: str, objective: Any):
+    def __init__(
+        self,
+        scaled: np.ndarray,
+        payoffs: np.ndarray,
+        concept: str,
+        objective: Any,
+        factor: float,
+    ):
         self.payoffs, self.concept = payoffs, concept
+        #: Rows are multiplied by this number.
+        self.factor = factor
         self.shape = scaled.shape[1:]
         self.players = len(scaled)
         #: Own actions first: (A_i, cells of the others).
@@ -189,8 +234,10 @@ class _Program:
         self.values = payoffs.reshape(self.players, -1) / self.unit
         cells, deviations = self.scaled.shape[1], sum(a - 1 for a in self.shape)
         self.whole = cells * deviations <= WHOLE
-        self.cells = np.arange(cells) if self.whole else self._first_cells()
-        self.known = np.zeros(cells, bool)
+        self.possible = possible_cells(payoffs, concept).reshape(-1)
+        self.cells = np.flatnonzero(self.possible) if self.whole else self._first_cells()
+        #: Cells that need not be priced.
+        self.known = ~self.possible
         self.known[self.cells] = True
         #: Which deviations are rows: (A_i,) for "cce", (A_i, A_i) for "ce".
         self.active = [self._all_rows(a, self.whole or concept == "cce") for a in self.shape]
@@ -217,7 +264,8 @@ class _Program:
                 i = step % self.players
                 profile[i] = int(self._own_column(i, np.array([profile]))[:, 0].argmax())
                 found.add(int(np.ravel_multi_index(profile, self.shape)))
-        return np.array(sorted(found))
+        found = np.array(sorted(found))[self.possible[sorted(found)]]
+        return found if len(found) else np.flatnonzero(self.possible)[:1]
 
     def _own_column(self, i: int, profiles: np.ndarray) -> np.ndarray:
         """(A_i, cells): payoff of each own action of player i against the others' actions."""
@@ -255,18 +303,25 @@ class _Program:
     def _master(
         self, price: float, seconds: float
     ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """Probabilities of the cells, the amount by which rows are violated, and the duals."""
-        rows = self._deviations()
+        """Probabilities of the cells, the amount by which rows are violated, and the duals.
+
+        At an infinite price, no violation is allowed; if that is impossible with the cells that the
+        program has, the amount is infinite.
+        """
+        rows, strict = self._deviations() * self.factor, not np.isfinite(price)
         count, cells = (int(n) for n in rows.shape)
         # Unknowns: probabilities, the violation, and with "egalitarian" the smallest value.
         extra = 1 + self.egalitarian
-        cost = np.concatenate([-self.worth[self.cells], [price], [-1.0] * self.egalitarian])
+        cost = np.concatenate([-self.worth[self.cells], [0.0], [-1.0] * self.egalitarian])
+        cost *= self.factor
+        cost[cells] = 0.0 if strict else price
         body: Any = hstack([rows, csr_array(np.repeat([[-1.0, 0.0]], count, 0)[:, :extra])])
         if self.egalitarian:
             values = csr_array(-self.values[:, self.cells])
             body = vstack([body, hstack([values, np.repeat([[0.0, 1.0]], self.players, 0)])])
         bounds = np.zeros((cells + extra, 2))
         bounds[:, 1] = np.inf
+        bounds[cells, 1] = 0.0 if strict else np.inf
         bounds[cells + 1 :, 0] = -np.inf
         result: Any = None
         end = time.monotonic() + seconds
@@ -295,11 +350,14 @@ class _Program:
                 break
         if result.status == 1:
             raise TimeoutError
+        if result.status == 2 and strict:
+            return np.zeros(cells), np.inf, np.zeros(0), np.zeros(0)
         if result.status != 0:
             raise RuntimeError(f"the linear program of {cells} cells failed: {result.message}")
-        duals = -np.asarray(result.ineqlin.marginals)
+        duals, violated = -np.asarray(result.ineqlin.marginals), result.x[cells] / self.factor
         chances = np.maximum(result.x[:cells], 0.0)
-        return chances / chances.sum(), float(result.x[cells]), duals[:count], duals[count:]
+        chances /= chances.sum()
+        return chances, float(violated), duals[:count], duals[count:] / self.factor
 
     def _spread_duals(self, duals: np.ndarray) -> list[np.ndarray]:
         """Return the duals of rows as arrays over all deviations of each player."""
@@ -325,7 +383,7 @@ class _Program:
                 change = own @ table - own.sum(1)[:, None] * table
             rest = [a for k, a in enumerate(self.shape) if k != i]
             score -= np.moveaxis(change.reshape(self.shape[i], *rest), 0, i)
-        return score.reshape(-1)
+        return np.where(self.possible, score.reshape(-1), -np.inf)
 
     def _grow_columns(self, score: np.ndarray, level: float, slack: float) -> int:
         """Add the best cell of every action of every player that beats `level`."""
@@ -392,6 +450,12 @@ class _Program:
                     if self.any and best.gain <= tolerance:
                         break
                 chances, violated, duals, weights = self._master(prices[0], left)
+                if violated == np.inf:
+                    if nash:
+                        break
+                    nash = True
+                    self._start_from_nash(best, left)
+                    continue
                 score = self._price(self._spread_duals(duals), weights)
                 level = float(score[self.cells] @ chances)
                 bound = min(bound, float(score.max()))
@@ -413,6 +477,9 @@ class _Program:
                     if violated <= tolerance or len(prices) == 1:
                         break
                     prices.pop(0)
+            left = time_limit - (time.monotonic() - started)
+            if best.gain > tolerance and left > 0:
+                self._start_from_nash(best, left)
         except TimeoutError:
             ended = "time"
         except KeyboardInterrupt:
@@ -450,6 +517,7 @@ class _Program:
         cells = np.flatnonzero(joint > 1e-14)
         chances = joint.reshape(-1)[cells] / joint.reshape(-1)[cells].sum()
         best.keep(gain, self._attained(chances, cells), cells, chances)
+        cells = cells[self.possible[cells]]
         if len(cells) <= _SEEDS:
             self.cells = np.union1d(self.cells, cells)
             self.known[self.cells] = True
