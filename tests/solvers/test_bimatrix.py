@@ -68,6 +68,33 @@ def test_the_path_is_that_of_quantecon():
             assert y[k] == pytest.approx(theirs[1], abs=1e-9)
 
 
+def test_a_long_path_is_given_up_after_a_counted_number_of_pivots():
+    """The path from label 0 has 2,601 pivots, the one from label 1 has 64."""
+    payoffs = np.random.default_rng(25).random((1, 2, 50, 50))
+    assert [int(pivots_of.lemke_howson(payoffs, start)[2][0]) for start in (0, 1)] == [2601, 64]
+    x, y, pivots = nash(payoffs)
+    assert pivots.tolist() == [1000 + 64]
+    assert gain(*payoffs[0], x[0], y[0]) < 1e-10
+    for limit in (3600.0, 1e9):  # a limit that suffices decides nothing
+        again = nash(payoffs, time_limit=limit)
+        assert [a.tobytes() for a in again] == [a.tobytes() for a in (x, y, pivots)]
+    early, _, cut = nash(payoffs, time_limit=0.0)
+    assert not early.any()
+    assert cut[0] <= 100
+
+
+def test_every_label_gets_all_pivots_in_the_end(monkeypatch):
+    monkeypatch.setattr(_bimatrix, "_PIVOTS", 1)
+    payoffs = games(6, 20, (6, 7))
+    x, y, pivots = nash(payoffs)
+    for k, both in enumerate(payoffs):
+        assert gain(*both, x[k], y[k]) < 1e-10
+    assert (pivots > 1).all()
+    paths = list(_bimatrix._paths(6, 7))
+    assert [budget for _, budget in paths[:7]] == [1, 2, 1, 1, 2, 4, 1]
+    assert paths[-13:] == [(label, 2300) for label in range(13)]
+
+
 def test_the_game_with_75_equilibria():
     assert B75[0, 0] == 72336
     found = extreme_equilibria(A75, B75.T)

@@ -1,7 +1,12 @@
 """Nash equilibria of two-player games: one by pivoting, all by exact vertex enumeration.
 
 `nash` runs the Lemke-Howson algorithm on a batch and repairs the few games in which it failed
-because of rounding. `as_zero_sum` recognises games that are zero-sum up to positive scaling and up
+because of rounding, or whose path is long. The lengths of the paths of one game differ by orders of
+magnitude, and nothing tells which label starts a short one; paths from other labels are therefore
+tried with numbers of pivots that double now and then (Luby, Sinclair and Zuckerman, 1993). These
+numbers, and not the clock, decide which equilibrium is returned.
+
+`as_zero_sum` recognises games that are zero-sum up to positive scaling and up
 to terms that do not affect the choice of the player who receives them.
 
 `extreme_equilibria` enumerates the vertices of both best-response polytopes in exact integer
@@ -21,9 +26,11 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from equipoise.core.kernels.lemke_howson import lemke_howson
+from equipoise.core.kernels.lemke_howson import lemke_howson, most_pivots, pivots_within
 from equipoise.solvers._nplayer import Replies, polish
 
+#: Number of pivots after which a path is first given up.
+_PIVOTS = 1000
 #: Relative size of a term that may be rounding when a game is recognised as zero-sum.
 _ROUNDING = 1e-12
 #: Maximum number of maximal Nash subsets listed.
@@ -74,48 +81,80 @@ def nash(
 
     `payoffs` (games, 2, m, n) are those of the row and the column player; `start` is the label
     dropped first. Games whose largest gain exceeds `tolerance` times the payoff range are repaired
-    within the time limit. If nothing was found for a game, its strategies are zeros.
+    within the time limit. If nothing was found for a game, its strategies are zeros. Pivots of all
+    paths are counted.
 
     >>> x, y, _ = nash(np.array([[[[2.0, 0], [0, 1]], [[1.0, 0], [0, 2]]]]), start=0)
     >>> x.tolist(), y.tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
     """
     deadline = time.monotonic() + time_limit
-    x, y, pivots, spread = lemke_howson(payoffs, start, seconds=time_limit)
+    within = pivots_within(time_limit / max(len(payoffs), 1), *payoffs.shape[2:])
+    x, y, pivots, spread = lemke_howson(payoffs, start, int(min(_PIVOTS, within)))
     allowed = tolerance * spread.max(1)
     missed = np.flatnonzero(~(_gain(payoffs, x, y) <= allowed))
-    repair(payoffs, x, y, missed, start, allowed, deadline)
+    if len(missed) and within >= _PIVOTS:
+        repair(payoffs, x, y, pivots, missed, start, allowed, deadline)
     return x, y, pivots
+
+
+def _paths(m: int, n: int) -> Iterator[tuple[int, int]]:
+    """Return labels to drop, counted from the first one, and the numbers of pivots allowed.
+
+    Numbers are multiples of Luby's sequence 1, 1, 2, 1, 1, 2, 4, ..., whose first entry is the path
+    from the first label. In the end every label gets all pivots.
+
+    >>> list(_paths(2, 2))
+    [(1, 1000), (2, 1400), (3, 1000), (0, 1400), (1, 1400), (2, 1400), (3, 1400)]
+    """
+    labels, most = m + n, most_pivots(m, n)
+    turn, size = 1, 1
+    for path in range(1, labels):
+        turn, size = (turn + 1, 1) if turn & -turn == size else (turn, 2 * size)
+        yield path, min(_PIVOTS * size, most)
+    for path in range(labels):
+        yield path, most
 
 
 def repair(
     payoffs: np.ndarray,
     x: np.ndarray,
     y: np.ndarray,
+    pivots: np.ndarray,
     games: np.ndarray,
     start: int,
     allowed: np.ndarray,
     deadline: float,
 ) -> None:
-    """Replace the strategies of games in which pivoting failed because of rounding.
+    """Replace the strategies of games in which pivoting failed, and add to their `pivots`.
 
-    Supports are polished by Newton's method, and pivoting is restarted from the other labels, until
-    the largest gain is within `allowed` (games,) or time is up; the best result is kept.
+    Supports are polished by Newton's method, and pivoting is restarted from other labels, until
+    the largest gain is within `allowed` (games,); the best result is kept. The search ends early if
+    the time left does not suffice for the next path.
     """
-    labels = payoffs.shape[2] + payoffs.shape[3]
-    for g in games:
-        one, best = payoffs[g, None], (np.inf, x[g], y[g])
-        for label in range(labels):
-            left = deadline - time.monotonic()
-            if left <= 0.0:
-                break
-            found_x, found_y, *_ = lemke_howson(one, (start + label) % labels, seconds=left)
-            for pair in _repaired(payoffs[g], found_x[0], found_y[0]):
-                gain = float(_gain(one, pair[0][None], pair[1][None])[0])
-                best = (gain, *pair) if gain < best[0] else best
-            if best[0] <= allowed[g]:
-                break
-        x[g], y[g] = best[1:]
+    m, n = payoffs.shape[2:]
+    best = np.full(len(payoffs), np.inf)
+
+    def keep(found_x: np.ndarray, found_y: np.ndarray) -> np.ndarray:
+        """Keep what is better, and return the games that are still to be solved."""
+        for g, own_x, own_y in zip(games, found_x, found_y, strict=True):
+            for pair in _repaired(payoffs[g], own_x, own_y):
+                gain = float(_gain(payoffs[g, None], pair[0][None], pair[1][None])[0])
+                if gain < best[g]:
+                    best[g], x[g], y[g] = gain, *pair
+        return games[~(best[games] <= allowed[games])]
+
+    games = keep(x[games], y[games])
+    for step, budget in _paths(m, n):
+        left = deadline - time.monotonic()
+        if not len(games) or left <= 0.0:
+            return
+        limit = int(min(budget, pivots_within(left / len(games), m, n)))
+        found_x, found_y, more, _ = lemke_howson(payoffs[games], (start + step) % (m + n), limit)
+        pivots[games] += more
+        games = keep(found_x, found_y)
+        if limit < budget:
+            return
 
 
 def _gain(payoffs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -230,9 +230,10 @@ def _solve_bimatrices(
         goal = 0.1 * allowed.reshape(len(x), -1)[missed]
         with np.errstate(over="ignore"):
             goal = np.ldexp(goal, -np.asarray(table.exponent)).min(-1)
-        each = np.arange(len(missed))
-        _bimatrix.repair(table.scaled, own_x, own_y, each, start, goal, deadline)
+        each, more = np.arange(len(missed)), np.zeros(len(missed), np.int64)
+        _bimatrix.repair(table.scaled, own_x, own_y, more, each, start, goal, deadline)
         x[missed], y[missed] = own_x, own_y
+        pivots[missed] += more
         policy, certificate, status = certified()
     stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
     return Solution(policy, certificate.value, certificate, status, allowed, stats)

@@ -172,15 +172,25 @@ def lemke_howson_loop(payoffs, start, limit, x, y, pivots, spread, first, last):
     return missed
 
 
+def most_pivots(m: int, n: int) -> int:
+    """Return the number of pivots after which one path is given up."""
+    return 100 * (m + n) + 1000
+
+
+def pivots_within(seconds: float, m: int, n: int) -> float:
+    """Return an estimate of the number of pivots in so many seconds."""
+    return seconds / (3e-8 + 5e-10 * m * n) + m + n
+
+
 def lemke_howson(
-    payoffs: np.ndarray, start: int | np.ndarray, *, seconds: float = np.inf
+    payoffs: np.ndarray, start: int | np.ndarray, limit: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Strategies (games, m) and (games, n), pivots (games,) and the payoff range of each player
     (games, 2), for payoffs (games, 2, m, n).
 
     `start` (games,) is the label to drop: an action of the row player, or m plus an action of the
-    column player. The strategies are zeros if pivoting fails, or if it would take more pivots than
-    fit into about this many `seconds`.
+    column player. The strategies are zeros if pivoting fails, or if it would take more than `limit`
+    pivots; default: `most_pivots`.
 
     >>> x, y, *_ = lemke_howson(np.array([[[[3.0, 1], [0, 2]], [[2, 1], [0, 3]]]]), 0)
     >>> x.tolist(), y.tolist()
@@ -192,7 +202,7 @@ def lemke_howson(
     start = np.ascontiguousarray(np.broadcast_to(np.asarray(start, np.int64), (games,)))
     payoffs = np.ascontiguousarray(payoffs, np.float64)
     each = 3e-8 * (m + n) + 2.5e-10 * (m + n) * m * n
-    limit = int(min(100 * (m + n) + 1000, seconds / (3e-8 + 5e-10 * m * n) + m + n))
+    limit = most_pivots(m, n) if limit is None else limit
     loop, _ = kernels.choose("lemke_howson_loop", games * each)
     loop = loop or partial(kernels.interpret, lemke_howson_loop)
     kernels.over_games(loop, games, each, payoffs, start, limit, x, y, pivots, spread)
