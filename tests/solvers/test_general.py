@@ -9,7 +9,7 @@ from soak.general_sum import main
 from support import peer
 
 import equipoise as eq
-from equipoise.solvers import _general
+from equipoise.solvers import _bimatrix, _general
 
 RNG = np.random.default_rng(0)
 DILEMMA = eq.NormalFormGame([[[3, 0], [5, 1]], [[3, 5], [0, 1]]])
@@ -179,7 +179,33 @@ class TestEquilibria:
     def test_three_players_have_pure_ones(self):
         payoffs = np.zeros((3, 2, 2, 2))
         payoffs[:, 1, 1, 1] = 1.0
-        assert len(eq.equilibria(eq.NormalFormGame(payoffs))) == 5
+        found = eq.equilibria(eq.NormalFormGame(payoffs))
+        assert len(found) == 5
+        assert (found.status.ok, found.status.name) == (False, "not solved")
+        assert "mixed equilibria of more than two players are not listed" in found.status.message
+
+    def test_players_with_a_single_action_do_not_count(self):
+        alone = eq.equilibria(eq.NormalFormGame([[1.0, 1.0, 0.0]]))
+        assert [one.policy[0].tolist() for one in alone] == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+        assert (alone.components, alone.subsets) == (((0, 1),), ((0, 1),))
+        assert str(alone.status) == "solved: 2 extreme equilibria in 1 component"
+        battle = np.asarray(eq.games.load("battle-of-the-sexes").payoffs)
+        more = np.zeros((3, 2, 1, 2))
+        more[[0, 2], :, 0] = battle
+        found = eq.equilibria(eq.NormalFormGame(more))
+        assert found.status.ok
+        two = eq.equilibria(eq.NormalFormGame(battle))
+        for one, same in zip(found, two, strict=True):
+            assert [own.tolist() for own in one.policy] == [
+                same.policy[0].tolist(), [1.0], same.policy[1].tolist()
+            ]  # fmt: skip
+        assert len(eq.equilibria(eq.NormalFormGame(np.ones((2, 1, 1))))) == 1
+
+    def test_memory_that_runs_out_is_not_called_time(self, monkeypatch):
+        monkeypatch.setattr(_bimatrix, "_WAITING", 3)
+        found = eq.equilibria(eq.games.load("battle-of-the-sexes"))
+        assert (found.status.ok, found.status.name) == (False, "not solved")
+        assert found.status.message == "2 equilibria; memory ran out, and more may exist"
 
     def test_three_players_without_a_pure_one_get_a_mixed_one(self):
         payoffs = np.zeros((3, 2, 2, 2))
@@ -189,6 +215,7 @@ class TestEquilibria:
         found = eq.equilibria(eq.NormalFormGame(payoffs))
         assert [s.status.ok for s in found] == [True]
         assert found.components == ()
+        assert not found.status.ok
         assert "no pure equilibrium" in found.status.message
 
     def test_a_game_too_large_for_all_still_gets_some(self, monkeypatch):

@@ -188,10 +188,14 @@ class Extreme:
     #: Equilibria of each maximal Nash subset: every mixture within it is an equilibrium. None if
     #: there are too many to list in time.
     subsets: list[list[int]] | None
-    #: Whether all vertices were visited within the limits on time and memory.
-    complete: bool
-    #: Whether Ctrl-C ended the visits, so that nothing is listed.
-    interrupted: bool = False
+    #: What ended the visits of vertices: "solved" if all were visited, "time", "memory", or
+    #: "interrupted" by Ctrl-C, after which nothing is listed.
+    ended: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether all vertices were visited."""
+        return self.ended == "solved"
 
 
 def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf) -> Extreme:
@@ -208,10 +212,10 @@ def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf)
     m, n = a.shape
     # Labels 0..m-1: an action of the row player is not used, or is a best response.
     try:
-        columns, done_x = _vertices(np.asarray(b).T, deadline)
-        rows, done_y = _vertices(np.asarray(a), deadline)
+        columns, ended = _vertices(np.asarray(b).T, deadline)
+        rows, then = _vertices(np.asarray(a), deadline)
     except KeyboardInterrupt:
-        return Extreme(np.zeros((0, m)), np.zeros((0, n)), [], [], False, interrupted=True)
+        return Extreme(np.zeros((0, m)), np.zeros((0, n)), [], [], "interrupted")
     xs = [(_swap(labels, m, n, first=True), point) for labels, point in columns.items()]
     ys = [(_swap(labels, n, m, first=False), point) for labels, point in rows.items()]
     xs, ys = [v for v in xs if any(v[1])], [v for v in ys if any(v[1])]
@@ -231,7 +235,7 @@ def extreme_equilibria(a: np.ndarray, b: np.ndarray, time_limit: float = np.inf)
         y=np.array([points[e][1] for e in order]).reshape(-1, n),
         components=_components(pairs, len(xs), len(ys)),
         subsets=_subsets(pairs, deadline),
-        complete=done_x and done_y,
+        ended=then if ended == "solved" else ended,
     )
 
 
@@ -256,11 +260,13 @@ def _simplest(value: float) -> Fraction:
     return Fraction(short) if len(short) < 14 else Fraction(value)
 
 
-def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]], bool]:
+def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]], str]:
     """Return the vertices of {z >= 0, payoff z <= 1} for payoffs (k, d) made positive.
 
-    Returns a dictionary from labels to points (integer multiples of the vertices), and whether all
-    vertices were visited. Label i < d means that z_i is zero; label d + j that row j is tight. The
+    Returns a dictionary from labels to points (integer multiples of the vertices), and "solved" if
+    all vertices were visited, or what ended the visits, "time" or "memory".
+
+    Label i < d means that z_i is zero; label d + j that row j is tight. The
     search visits the lexicographically feasible bases, which are the vertices of a nearby simple
     polytope: their graph is connected and covers every vertex. Integers stay short because division
     by the last pivot is exact (Edmonds; Bareiss, 1968).
@@ -270,7 +276,7 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
     for row in payoff:
         exact.append([_simplest(float(v)) for v in row])
         if time.monotonic() > deadline:
-            return {}, False
+            return {}, "time"
     low = min(min(row) for row in exact)
     table = []
     for row in exact:
@@ -286,8 +292,10 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
     found: dict[int, list[int]] = {}
     while stack:
         table, scale, basis, others, r, c, depth = stack.pop()
-        if time.monotonic() > deadline or depth * k * d > _WAITING:
-            return found, False
+        if depth * k * d > _WAITING:
+            return found, "memory"
+        if time.monotonic() > deadline:
+            return found, "time"
         if r >= 0:
             table, scale = _exchange(table, scale, r, c)
             basis, others = list(basis), list(others)
@@ -307,7 +315,7 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
             if key not in seen:
                 seen.add(key)
                 stack.append((table, scale, basis, others, r, c, depth + 1))
-    return found, True
+    return found, "solved"
 
 
 def _mask(labels: list[int]) -> int:

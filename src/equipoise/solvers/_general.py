@@ -44,6 +44,12 @@ Progress = Callable[[dict[str, Any]], None]
 TIME_LIMIT = 60.0
 
 _OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+#: Why some equilibria are not listed, by what ended the search for them.
+_UNLISTED = {
+    "time": "time ran out, and more may exist: raise `time_limit`",
+    "memory": "memory ran out, and more may exist",
+    "interrupted": "interrupted, and more may exist",
+}
 
 
 def solve_matrix_game(
@@ -385,13 +391,13 @@ class Equilibria(Sequence[Solution]):
 
     #: The equilibria, each with a certificate.
     solutions: tuple[Solution, ...]
-    #: Indices of the equilibria of each connected component. Empty, like `subsets`, if not all
-    #: equilibria are known: more than two players, or out of time.
+    #: Indices of the equilibria of each connected component. Empty, like `subsets`, if the list is
+    #: not complete.
     components: tuple[tuple[int, ...], ...]
     #: Indices of the equilibria of each maximal Nash subset: every mixture of the strategies that a
     #: subset has for each player is an equilibrium.
     subsets: tuple[tuple[int, ...], ...]
-    #: What was found: all extreme equilibria, or only some of them.
+    #: What is listed. Its `ok` is True only if these are all extreme equilibria.
     status: Status
 
     def __len__(self) -> int:
@@ -413,9 +419,10 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     """Return all extreme Nash equilibria of a two-player game, or all pure ones of a larger game.
 
     Extreme equilibria are found in exact arithmetic; every equilibrium is a mixture of those of
-    one maximal Nash subset. For a game of more than two players without a pure equilibrium, one
-    mixed equilibrium is returned. If time runs out, or after Ctrl-C, `status` says that some may be
-    missing.
+    one maximal Nash subset. Players with a single action do not count. For a game of more than two
+    players without a pure equilibrium, one mixed equilibrium is returned. `status.ok` is True only
+    if the list is complete, and `status` says why it is not: more than two players, or the end of
+    time or memory, or Ctrl-C.
 
     **Example**
 
@@ -436,12 +443,17 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     else:
         payoffs = np.asarray(game.payoffs, np.float64)
     pure = _nplayer.pure_equilibria(payoffs)
-    complete, components, subsets, ended = True, [], [], Outcome.OUT_OF_TIME
-    if len(payoffs) == 2:
-        all_of = _bimatrix.extreme_equilibria(*payoffs, time_limit=0.8 * time_limit)
-        profiles: list[Any] = list(zip(all_of.x, all_of.y, strict=True))
-        complete, components, subsets = all_of.complete, all_of.components, all_of.subsets or []
-        ended = Outcome.INTERRUPTED if all_of.interrupted else ended
+    components, subsets = [], []
+    free = [i for i, actions in enumerate(payoffs.shape[1:]) if actions > 1]
+    if len(free) <= 2:
+        shape = ([payoffs.shape[1 + i] for i in free] + [1, 1])[:2]
+        tables = [payoffs[i].reshape(shape) for i in free] + [np.zeros(shape)] * 2
+        all_of = _bimatrix.extreme_equilibria(*tables[:2], time_limit=0.8 * time_limit)
+        profiles: list[Any] = []
+        for pair in zip(all_of.x, all_of.y, strict=True):
+            own = dict(zip(free, pair, strict=False))
+            profiles.append(tuple(own.get(i, np.ones(1)) for i in range(len(payoffs))))
+        components, subsets, ended = all_of.components, all_of.subsets or [], all_of.ended
         found = "equilibrium" if len(profiles) == 1 else "equilibria"
         parts = "1 component" if len(components) == 1 else f"{len(components)} components"
         what = f"extreme {found} in {parts}"
@@ -450,12 +462,12 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     else:
         profiles = [_nplayer.pure_profile(payoffs, own) for own in pure]
         what = "pure equilibria; mixed equilibria of more than two players are not listed"
+        ended = "listed in part"
         if not len(pure):
             mixed = _nplayer.nash(payoffs, time_limit=time_limit)
-            profiles, complete = [mixed.profile], mixed.ended == "solved"
-            ended = _OUTCOMES.get(mixed.ended, ended)
+            profiles, ended = [mixed.profile], mixed.ended if mixed.ended in _OUTCOMES else ended
             what = "mixed equilibrium and no pure equilibrium; other mixed ones are not listed"
-    if not complete and len(payoffs) == 2:  # add equilibria that are cheap to compute
+    if ended != "solved" and len(free) <= 2:  # add equilibria that are cheap to compute
         one = solve_table(payoffs, time_limit=1.0).profile
         profiles = [one, *(_nplayer.pure_profile(payoffs, own) for own in pure), *profiles]
         different = {tuple(np.concatenate(p).round(9).tolist()): p for p in profiles}
@@ -464,17 +476,15 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     deadline = time.monotonic() + 0.2 * time_limit  # for certifying the equilibria found
     for profile in profiles:
         if solutions and time.monotonic() > deadline:
-            complete = False
+            ended = "time"
             break
         solutions.append(_certified(game, payoffs, profile))
-    if not complete:
+    if ended in _UNLISTED:
         solutions = [solution for solution in solutions if solution.status.ok]
         components, subsets = [], []
-        why = "time or memory ran out, and more may exist: raise `time_limit`"
-        why = "interrupted, and more may exist" if ended is Outcome.INTERRUPTED else why
-        what = f"equilibria; {why}"
-    solved = np.array(complete and all(s.status.ok for s in solutions))
-    name = Outcome.SOLVED if solved else Outcome.NOT_SOLVED if complete else ended
+        what = f"equilibria; {_UNLISTED[ended]}"
+    solved = np.array(ended == "solved" and all(s.status.ok for s in solutions))
+    name = Outcome.SOLVED if solved else _OUTCOMES.get(ended, Outcome.NOT_SOLVED)
     return Equilibria(
         tuple(solutions),
         tuple(tuple(part) for part in components),

@@ -148,7 +148,7 @@ def _best_nash(
         count = max(count, len(extreme.x))
         # In a degenerate game the best mixture may lie between extreme equilibria.
         single = extreme.subsets is not None and all(len(s) == 1 for s in extreme.subsets)
-        complete, stopped = extreme.complete and single, extreme.interrupted
+        complete, stopped = extreme.complete and single, extreme.ended == "interrupted"
     else:
         limits: dict[str, Any] = {"time_limit": time_limit / 2, "progress": progress}
         one = _from_path(_nplayer.nash(payoffs, tolerance=tolerance, **limits))
