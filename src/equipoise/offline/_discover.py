@@ -2,13 +2,14 @@
 
 Classes of rewards are compared on held-out rows: interaction ranks, sparse and dense, an aggregate
 of the others' actions, and a joint critic without structure. The simplest class that no other class
-beats beyond noise is chosen. Four problems make any choice unreliable and are tested for: rewards
-that drift over time, actions that are correlated across agents (a hidden variable may drive both
-actions and rewards), actions that were never tried, and classes that all fail to explain what
-repeated rows show to be explainable.
+beats beyond noise is chosen, or a larger one if a test of some agent shows that the class leaves
+something out. Five problems make any choice unreliable and are tested for: rewards that drift over
+time, actions that are correlated across agents (a hidden variable may drive both actions and
+rewards), actions that were never tried, transitions that depend on other agents, and classes that
+all fail to explain what repeated rows or a test of some agent show to be explainable.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from typing import Any
@@ -20,24 +21,28 @@ from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, name_of, scores_of
 from equipoise.offline._coverage import count_actions, few_rows, rare_contexts, sizes_of
 from equipoise.offline._dependence import dependence_of, told_absences, told_dependence
-from equipoise.offline._fit import SCREENING_ROWS, columns_of
+from equipoise.offline._fit import SCREENING_ROWS, columns_of, fit
 from equipoise.offline._interacting import interacting
 from equipoise.offline._joint import joint_kind
 from equipoise.offline._log import Log
+from equipoise.offline._model import Model
 from equipoise.offline._own_play import sentences
 from equipoise.offline._pieces import Source
+from equipoise.offline._play import terms_of
+from equipoise.offline._scores import Drift, Missing, Residuals, coupled, drifts, missing_terms
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
 from equipoise.runs import Unfinished, resumable
 
-#: Largest number of agents whose held-out errors are averaged.
+#: Largest number of agents whose held-out errors are averaged. Every agent is tested.
 JUDGES = 6
 #: Designs with more features than this are not tried; neighbours are then screened first.
 LARGEST = 400
 #: Paired standard errors by which another class's error must be lower to beat a class, and to
 #: refuse it.
 BEATEN, REFUSED = 1.5, 3.0
-#: Smallest fraction of the variance of rewards explained by a drift that counts.
-DRIFT = 5e-3
+#: Smallest fraction of the variance of an agent's reward explained by a drift that counts, and by
+#: a term that no class contains.
+DRIFT, SMALL = 5e-3, 1e-3
 #: What to change if rewards depend on more agents at once than the classes allow.
 SIMPLER = "merge actions, or keep only agents who affect each other"
 #: Classes, the simplest first. `learn` can use those that have a model.
@@ -84,7 +89,7 @@ class Structure:
     types: list[int]
     #: Pairs of agents whose actions are correlated: `agents`, `strength` (Cramer's V).
     dependence: list[dict[str, Any]]
-    #: Additional fraction of the variance of rewards explained by a separate model of each half.
+    #: Largest fraction of the variance of an agent's reward that a change over time explains.
     drift: float
     #: Number of rows that were left out as copies of others.
     copies: int
@@ -194,7 +199,7 @@ def discover(
         stopped = True
     if stopped:
         raise Unfinished({"chosen": None, "classes": _compared(plan, errors)})
-    found = structure_of(plan, errors, copies)[0]
+    found = structure_of(plan, errors, lambda name: terms_of(fit_class(plan, name)), copies)[0]
     return replace(found, refusal=sentences(rare, found.refusal))
 
 
@@ -202,7 +207,7 @@ def _compared(plan: Comparison, errors: np.ndarray) -> list[dict[str, Any]]:
     """The classes whose steps are finished, as in `Structure.classes`; nothing is explained yet."""
     found = plan.by_fold(errors)
     rows = []
-    for name in (each for each in plan.names if "halves" not in str(each)):
+    for name in plan.names:
         own = found.get(name, np.array([np.nan]))
         error, note = float(own.mean()) if len(own) else np.nan, plan.notes.get(name, "")
         one = {"class": name, "name": name_of(name), "error": None, "note": note or "not compared"}
@@ -221,42 +226,65 @@ def comparison(
         neighbours = "all" if columns <= LARGEST else "screen"
     groups = log.samples if log.episodes is None else len(np.unique(log.episodes))
     folds = min(5 if columns > 100 else 10, max(2, groups // 2))
-    options = {"aggregates": tuple(KINDS), "sparse": True, "halves": True, "judges": JUDGES}
-    options["copies"] = copies
+    options = {"aggregates": tuple(KINDS), "sparse": True, "judges": JUDGES, "copies": copies}
     return Comparison(log, ranks, True, neighbours, folds, key, LARGEST, **options)
 
 
 def structure_of(
-    plan: Comparison, errors: np.ndarray, copies: int = 0, fixed: int | str | None = None
+    plan: Comparison,
+    errors: np.ndarray,
+    fit_of: Callable[[int | str], Any],
+    copies: int = 0,
+    fixed: int | str | None = None,
 ) -> tuple[Structure, RankSelection]:
     """Return the structure, from the errors of all steps, and the selection behind it.
 
-    `fixed` is a class that the caller requested; it is refused if another class beats it.
+    `fit_of` fits a class and returns its terms. Held-out errors are averages over some agents, so
+    every agent's residuals are tested for terms that the chosen class leaves out; then the simplest
+    class that contains them is chosen. `fixed` is a class that the caller requested; it is refused
+    if another class beats it.
     """
     log, found = plan.log, plan.by_fold(errors)
     usable = [name for name in ORDER if name in found and _can_be_fitted(name, plan)]
     usable += [k for k in found if isinstance(k, int) and k not in ORDER]
     asked = usable if fixed is None else [n for n in (fixed, f"{fixed} dense") if n in usable]
     chosen = fixed if fixed is not None and not asked else _simplest(found, asked)
+    pairs, together, away = dependence_of(log)
+    few = few_rows(log)  # tests on so few rows say nothing
+    missing, needed, drift, warnings = list[Missing](), list[Missing](), list[Drift](), list[str]()
     if chosen not in found:  # too large to be judged, so refused
         found[chosen] = np.full(plan.folds, np.nan)
-    names = [name for name in plan.names if "halves" not in str(name)]
-    selection = plan.choose(errors, names, chosen)
+    elif not few:
+        while True:
+            data = Residuals(log, fit_of(chosen))
+            # Terms are told apart by independent play.
+            missing = [] if together or away else missing_terms(data, *_inside(plan, chosen))
+            wider = [n for n in asked if _contains(plan, n, [*needed, *missing])]
+            if not missing or not wider:
+                break
+            needed += missing
+            warnings.append(f"{_left_out(log, chosen, missing[0])}, so a larger one was chosen")
+            chosen = _simplest(found, wider)
+        drift = drifts(data)
+    selection = plan.choose(errors, chosen)
     floor, floor_error, source = _floor(log, found, plan.judges)
     tried = _tried(log)
     untried = [[i, a] for i, own in enumerate(tried) for a, rows in enumerate(own) if not rows]
-    pairs, together, away = dependence_of(log)
-    drift = _drift(found)
     refusals = [  # the most basic reason first
         _told_untried(log, untried),
         told_absences(log, away),
         told_dependence(log, pairs) if together else "",
-        _told_drift(drift),
-        _misfit(found, chosen, fixed is not None or not plan.tested)
-        or _unexplained(found[chosen], floor, floor_error, source),
+        _told_coupled(log, None if few else coupled(log)),
+        _told_drift(log, drift),
+        # A class without a term that matters predicts better only where rows are few.
+        _misfit(
+            {n: e for n, e in found.items() if n == chosen or _contains(plan, n, needed)},
+            chosen,
+            fixed is not None or not plan.tested,
+        )
+        or _unexplained(found[chosen], floor, floor_error, source)
+        or _told_missing(log, chosen, missing, fixed is not None or not plan.tested),
     ]
-    few = few_rows(log)  # tests on so few rows say nothing
-    warnings = []
     if copies:
         warnings.append(f"{copies:,} rows are copies of others and were left out")
     if pairs and not together:
@@ -275,7 +303,7 @@ def structure_of(
             "note": plan.notes.get(name, ""),
         }
         for name, error, spread, rows in zip(
-            names,
+            plan.names,
             *(selection.errors, selection.standard_errors, selection.samples_per_parameter),
             strict=True,
         )
@@ -290,7 +318,7 @@ def structure_of(
         interactions=interacting(log, sets),
         types=_types(log) if chosen == 1 or chosen in KINDS else list(range(log.agents)),
         dependence=pairs[:20],
-        drift=drift[0],
+        drift=drift[0].share if drift else 0.0,
         copies=copies,
         tried=tried,
         untried=untried,
@@ -325,6 +353,42 @@ def distinct(log: Log) -> tuple[Log, int]:
     if values < 0.5 * len(first):
         return log, 0
     return log.take(first), log.samples - len(first)
+
+
+def fit_class(plan: Comparison, name: int | str) -> Model:
+    """Fit a class of the comparison to all of its rows."""
+    if name == "joint":
+        return fit(plan.log, name, kind="table")
+    if name in KINDS:
+        return fit(plan.log, name)
+    rank = int(str(name).split()[0])
+    return fit(plan.log, rank, neighbours=plan.sets_of(name), intervals=False)
+
+
+def _inside(plan: Comparison, name: int | str) -> tuple[list[set[int]] | None, int, range]:
+    """Neighbours and order of the terms of a class, and the sizes of terms that it may lack."""
+    if name == "joint":
+        return None, 0, range(0)
+    if name in KINDS:
+        return None, 0, range(1, 4)
+    return [set(own) for own in plan.sets_of(name)], int(str(name).split()[0]), range(1, 4)
+
+
+def _contains(plan: Comparison, name: int | str, missing: list[Missing]) -> bool:
+    """Whether a class contains all of these terms."""
+    sets, order, sizes = _inside(plan, name)
+    if sets is None:
+        return not sizes
+    everybody = set(range(plan.log.agents))
+    return all(
+        one.size < order
+        and (
+            all(own | {i} == everybody for i, own in enumerate(sets))
+            if one.agent is None
+            else set(one.others) <= sets[one.agent]
+        )
+        for one in missing
+    )
 
 
 def _can_be_fitted(name: int | str, plan: Comparison) -> bool:
@@ -362,7 +426,7 @@ def _misfit(found: Mapping[int | str, np.ndarray], chosen: int | str, asked: boo
     for name, errors in found.items():
         gain, spread = _ahead(found[chosen], errors)
         error = float(errors.mean())
-        if name == chosen or "halves" in str(name) or error >= 1.0:  # no better than a constant
+        if name == chosen or error >= 1.0:  # no better than a constant
             continue
         if gain > max(REFUSED * spread, ROUNDING):
             rivals[name] = error
@@ -413,20 +477,46 @@ def _unexplained(errors: np.ndarray, floor: float, floor_error: float, source: s
     )
 
 
-def _drift(found: Mapping[int | str, np.ndarray]) -> tuple[float, float]:
-    """Largest additional variance explained by separate models of both halves, and its error."""
-    gains = [_ahead(found[k], found[f"{k} by halves"]) for k in (1, 2) if f"{k} by halves" in found]
-    return max(gains, default=(0.0, np.inf))
-
-
-def _told_drift(drift: tuple[float, float]) -> str:
-    gain, spread = drift
-    if gain <= max(DRIFT, REFUSED * spread):
-        return ""
+def _left_out(log: Log, chosen: int | str, missing: Missing) -> str:
+    """Say which term the chosen class leaves out."""
+    if missing.agent is None:
+        many = f"many weak terms of {missing.size + 1} agents"
+        return f"{name_of(chosen)} leaves out {many} (z = {missing.score:.1f})"
+    *most, last = [log.labels.player(j) for j in missing.others]
+    others = f"{', '.join(most)} and {last} together" if most else last
     return (
-        f"rewards drift: separate models of the two halves of the rows explain {gain:.0%} more of "
-        "the variance than one model; use only the rows since the change, or add what changed as a "
-        "context"
+        f"the reward of {log.labels.player(missing.agent)} depends on {others} in a way that "
+        f"{name_of(chosen)} leaves out (z = {missing.score:.1f})"
+    )
+
+
+def _told_missing(log: Log, chosen: int | str, missing: list[Missing], asked: bool) -> str:
+    if not any(one.share > SMALL for one in missing):
+        return ""
+    told = _left_out(log, chosen, max(missing, key=lambda one: one.share))
+    return f"{told}; {'set rank and neighbours to auto' if asked else SIMPLER}"
+
+
+def _told_drift(log: Log, found: list[Drift]) -> str:
+    if not found or found[0].share <= DRIFT:
+        return ""
+    agent, other, score, _ = found[0]
+    with_whom = "" if other is None else f" and {log.labels.player(other)}'s"
+    return (
+        f"rewards drift: what {log.labels.player(agent)} earns by its own{with_whom} action "
+        f"changes over the rows (z = {score:.1f}); use only the rows since the change, or add what "
+        "changed as a context"
+    )
+
+
+def _told_coupled(log: Log, found: Missing | None) -> str:
+    if found is None or found.agent is None:
+        return ""
+    whose = " and ".join(log.labels.player(j) for j in found.others)
+    return (
+        f"the next state of {log.labels.player(found.agent)} depends on what {whose} did (z = "
+        f"{found.score:.1f}), but learning assumes that each agent's state depends on its own "
+        "state and action alone; make a state that several agents move a context, or leave them out"
     )
 
 

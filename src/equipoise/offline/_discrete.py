@@ -5,6 +5,7 @@ learned from all rows except one part at a time, and each is judged by the part 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any
@@ -138,6 +139,8 @@ class Discrete:
         }
         groups = groups_of(log)
         rng = np.random.default_rng([1, *np.asarray(jax.random.key_data(key))])
+        #: The class that was fitted last, and its fits.
+        self.latest: tuple[int | str, Model, Callable[[], list[Model]]] | None = None
         #: (samples,): the part of each row.
         self.part = (rng.permutation(groups.max() + 1) % PARTS)[groups]
         if source.numbers is not None:
@@ -161,7 +164,13 @@ class Discrete:
     @cached_property
     def found(self) -> tuple[Structure, RankSelection]:
         """The structure, and the selection that chose it."""
-        return structure_of(self.plan, self.results["errors"], self.copies, self.fixed)
+        errors = self.results["errors"]
+
+        def fit_of(name: int | str) -> Any:
+            self.latest = name, *self.fits(name)
+            return terms_of(self.latest[1])
+
+        return structure_of(self.plan, errors, fit_of, self.copies, self.fixed)
 
     @cached_property
     def refusal(self) -> Status | None:
@@ -199,26 +208,35 @@ class Discrete:
             return status_as(Outcome.NOTHING_LEARNED, f"{selection.nothing}; {check}")
         return None
 
-    @cached_property
-    def fitted(self) -> tuple[Model, list[Model]]:
-        """Fit the chosen class to all rows and, for each part, to all rows outside it.
+    def fits(self, name: int | str) -> tuple[Model, Callable[[], list[Model]]]:
+        """Fit a class to all rows; the second value fits it to all rows outside each part.
 
         The sums of the parts are computed once and combined for all fits.
         """
-        structure, log = self.found[0], self.log
-        if structure.chosen in ("joint", *KINDS):
-            more: dict[str, Any] = {"kind": "table"} if structure.chosen == "joint" else {}
-            outside = [log.take(self.part != part) for part in range(PARTS)]
-            whole, *some = (fit(rows, structure.chosen, **more) for rows in (log, *outside))
-            return whole, some
-        rank = int(str(structure.chosen).split()[0])
-        sets = [tuple(own) if rank > 1 else () for own in structure.neighbours]
+        log = self.log
+        if name in ("joint", *KINDS):
+            more: dict[str, Any] = {"kind": "table"} if name == "joint" else {}
+            return fit(log, name, **more), lambda: [
+                fit(log.take(self.part != part), name, **more) for part in range(PARTS)
+            ]
+        rank = int(str(name).split()[0])
+        sets = [own if rank > 1 else () for own in self.plan.sets_of(name)]
         like = log.take(slice(1))
         sums = self.source.part_sums(self.part, PARTS, lambda: Sums.empty(like, sets, rank))
         total = reduce(Sums.plus, sums)
         whole = model_of(log, total, sets, rank)
         given = (sets, rank, whole.ridge)
-        return whole, [model_of(log, total.plus(s, -1), *given, intervals=False) for s in sums]
+        return whole, lambda: [
+            model_of(log, total.plus(s, -1), *given, intervals=False) for s in sums
+        ]
+
+    @cached_property
+    def fitted(self) -> tuple[Model, list[Model]]:
+        """The chosen class, fitted to all rows and, for each part, to all rows outside it."""
+        chosen = self.found[0].chosen
+        if self.latest is None or self.latest[0] != chosen:
+            self.latest = chosen, *self.fits(chosen)
+        return self.latest[1], self.latest[2]()
 
     @property
     def model(self) -> Model:
@@ -429,7 +447,10 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
     """
     least = (1.0 + found.level) / 2
     amount = f"more than {found.bound:.3g}" if found.bound > rounding else "anything"
-    assumed = ["the game does not change"]
+    assumed = [
+        "the game does not change",
+        "no unrecorded variable drives both actions and rewards, which no test can show",
+    ]
     if found.farther.max() > FARTHER:
         assumed.append(
             "the fitted reward model also holds for numbers of agents per action that the log does "

@@ -125,8 +125,9 @@ def learn(
     - "learned";
     - "nothing learned": no model predicts rewards better than a constant;
     - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
-      rewards drift over time, actions are correlated or were never tried, there are too few
-      rows, or there is no evidence that the learned policy is better than the log's own play. For
+      rewards drift over time, actions are correlated or were never tried, an agent's next state
+      depends on what others did, there are too few rows, or there is no evidence that the learned
+      policy is better than the log's own play. For
       continuous actions also: the actions did not settle, and an agent still gains more than 5% of
       the rewards' standard deviation in the critics. The message says what to change;
     - "inexact": refused, but learned anyway because of `force`; or the advice leads to

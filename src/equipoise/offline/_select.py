@@ -163,16 +163,6 @@ def select_rank(
     return plan.choose(np.array([plan.errors(step) for step in range(plan.steps)]))
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A class of K-IR rewards to compare: designs of all agents, and situations of rows."""
-
-    designs: list[Design]
-    #: (samples,): situation of each row; and the number of situations.
-    where: np.ndarray
-    situations: int
-
-
 class Comparison:
     """Cross-validation of several classes, divided into steps. Each step returns a row of errors.
 
@@ -180,9 +170,8 @@ class Comparison:
     agents with an aggregate or the joint critic. Steps do not depend on each other, so a run can
     stop after any step and resume later. The arguments are those of `select_rank` and these:
     `aggregates` lists aggregates to try. `sparse` adds classes with screened neighbours only (or
-    with all neighbours, if `neighbours` asks for fewer). `halves` adds terms that differ between
-    the first and the second half of the rows. `judges` is the largest number of agents whose errors
-    are averaged, and `copies` the number of copies of the sums once a class is chosen.
+    with all neighbours, if `neighbours` asks for fewer). `judges` is the largest number of agents
+    whose errors are averaged, and `copies` the number of copies of the sums once a class is chosen.
     """
 
     def __init__(
@@ -197,7 +186,6 @@ class Comparison:
         *,
         aggregates: Sequence[str] = (),
         sparse: bool = False,
-        halves: bool = False,
         judges: int | None = None,
         copies: int = 1,
     ):
@@ -219,12 +207,12 @@ class Comparison:
         #: Neighbours of each agent: those requested, and those that screening finds.
         self.sets, self.screened = neighbour_sets(neighbours, log), None
         self._counts = count_moves(self.situations, self.by_agent, situations, moves)
-        #: Classes of K-IR rewards to compare, by name, and why other classes are not tried.
-        self.entries: dict[int | str, Entry] = {}
+        #: Classes of K-IR rewards to compare, as designs of all agents, by name; and why other
+        #: classes are not tried.
+        self.entries: dict[int | str, list[Design]] = {}
         self.notes: dict[int | str, str] = {}
         self.rows_per_parameter: dict[int | str, float] = {}
         self._ridges: dict[int | str, dict[int, float]] = {}
-        self._known: dict[int, np.ndarray] = {}
         #: Whether neighbours are all agents or those that a test finds, rather than given.
         self.tested = least = isinstance(neighbours, str)
         self._largest, self._copies = largest, copies
@@ -242,13 +230,6 @@ class Comparison:
             if 1 < rank <= log.agents and few and max(map(len, others)) >= rank - 1:
                 names.append(f"{rank} {word}")
                 self._add(names[-1], rank, others, word == "sparse")
-        if halves and log.samples > 1:
-            number = np.unique(groups, return_index=True)[1][groups]
-            late = (number >= np.median(number)).astype(np.int64)
-            for rank in tried[:2]:
-                if rank in self.entries:
-                    names.append(f"{rank} by halves")
-                    self._add(names[-1], rank, self.sets, least, self.situations * 2 + late)
         self.aggregates = []
         for kind in aggregates:
             names.append(kind)
@@ -259,7 +240,7 @@ class Comparison:
         self.joint = joint if log.states is None else False
         self.names: tuple[int | str, ...] = (*names, *(["joint"] if self.joint else []))
         # Average over as many agents as the time for the largest design allows.
-        columns = [d.columns(moves) for entry in self.entries.values() for d in entry.designs]
+        columns = [d.columns(moves) for designs in self.entries.values() for d in designs]
         most = max(columns, default=1)
         work = folds * situations * moves * most**3 / 3 + log.samples * most**2
         count = min(log.agents, max(FEWEST_JUDGES, int(WORK // work)))
@@ -272,11 +253,9 @@ class Comparison:
         rank: int,
         sets: list[tuple[int, ...]],
         tested: bool,
-        where: np.ndarray | None = None,
     ) -> None:
         """Add a class of K-IR rewards, or a note that says why it is not tried."""
         log, (situations, moves) = self.log, self.size
-        situations *= 1 if where is None else 2
         columns = max(columns_of(len(own), rank, moves) for own in sets)
         size = 8.0 * self.folds * situations * moves * (columns + 1) ** 2
         # A test on few rows may miss an agent that matters: a term involves K - 1 others.
@@ -297,9 +276,7 @@ class Comparison:
             self.notes[name] = "not tried: a fit of all agents would take too much memory"
         else:
             designs = [Design.of(own, rank) for own in sets]
-            self.entries[name] = Entry(
-                designs, self.situations if where is None else where, situations
-            )
+            self.entries[name] = designs
 
     def sets_of(self, name: int | str) -> list[tuple[int, ...]]:
         """Neighbours of each agent in a class of K-IR rewards."""
@@ -320,9 +297,10 @@ class Comparison:
                 return self._joint_errors()
             return self._aggregate_errors(self.aggregates[number])
         name = list(self.entries)[at]
-        entry, agent = self.entries[name], int(self.judges[which])
-        sums = self._sums(entry, agent)
-        left = held_out_errors(sums, entry.designs[agent], self._bases(entry), self._ridge(name))
+        agent = int(self.judges[which])
+        design = self.entries[name][agent]
+        sums = self._sums(design, agent)
+        left = held_out_errors(sums, design, self._bases, self._ridge(name))
         total = sums.sum((0, 1))
         mean, square = total[[0, -1], -1] / total[0, 0]
         return left / max(float(square - mean**2), 1e-300)
@@ -337,12 +315,9 @@ class Comparison:
             found["joint"] = errors[-1][~np.isnan(errors[-1])]
         return found
 
-    def choose(
-        self, errors: np.ndarray, names: Sequence[int | str] | None = None, chosen: Any = None
-    ) -> RankSelection:
-        """Choose a class, or one of `names`, from the errors (steps, folds) of all steps."""
-        found, missing = self.by_fold(errors), np.array([np.nan])
-        names = self.names if names is None else tuple(names)
+    def choose(self, errors: np.ndarray, chosen: Any = None) -> RankSelection:
+        """Choose a class from the errors (steps, folds) of all steps, or report on `chosen`."""
+        found, missing, names = self.by_fold(errors), np.array([np.nan]), self.names
         own = [found.get(name, missing) for name in names]
         mean, spread = (np.array([f(e) for e in own]) for f in (np.mean, standard_error))
         best = int(np.nanargmin(mean))
@@ -350,7 +325,7 @@ class Comparison:
         constant = self.constant_errors
         leads = [constant[: len(e)] - e for e in own]
         return RankSelection(
-            tuple(names),
+            names,
             *(mean, spread, names[int(np.argmax(within))] if chosen is None else chosen),
             *({k: v for k, v in self.notes.items() if k in names}, self.judges),
             np.array([self.rows_per_parameter.get(name, np.nan) for name in names]),
@@ -367,35 +342,31 @@ class Comparison:
         """The rows of each fold."""
         return [np.flatnonzero(self.fold == f) for f in range(self.folds)]
 
-    def _sums(self, entry: Entry, agent: int) -> np.ndarray:
+    def _sums(self, design: Design, agent: int) -> np.ndarray:
         """(folds, cells, columns + 1, columns + 1): moments of one agent, fold by fold."""
-        reward, size = _centred(self.log, agent), (entry.situations, self.size[1])
-        found = []
+        reward, found = _centred(self.log, agent), []
         for rows in self._parts:
-            part = Moments.empty([entry.designs[agent]], [agent], self.log.agents, *size)
-            where, by_agent = entry.where[rows], self.by_agent[:, rows]
+            part = Moments.empty([design], [agent], self.log.agents, *self.size)
+            where, by_agent = self.situations[rows], self.by_agent[:, rows]
             add_agent(part, 0, where, by_agent, reward[rows], np.float64)
             found.append(part.sums[0])
         return np.stack(found)
 
-    def _bases(self, entry: Entry) -> np.ndarray:
+    @cached_property
+    def _bases(self) -> np.ndarray:
         """Bases computed from all rows. Folds share them, since they only define the penalty."""
-        if entry.situations not in self._known:
-            counts = count_moves(entry.where, self.by_agent, entry.situations, self.size[1])
-            self._known[entry.situations] = bases_of(counts)
-        return self._known[entry.situations]
+        return bases_of(self._counts)
 
     def _ridge(self, name: int | str) -> dict[int, float]:
         """Penalties of a class, from all folds except the first; computed once."""
         if name not in self._ridges:
-            entry, rank = self.entries[name], int(str(name).split()[0])
-            columns = max(design.columns(self.size[1]) for design in entry.designs)
-            cells, size = [], (entry.situations, self.size[1])
+            designs, rank, cells = self.entries[name], int(str(name).split()[0]), []
+            columns = max(design.columns(self.size[1]) for design in designs)
             for i in _evidence_agents(self.log.agents, columns) if rank > 1 else ():
-                design, agent = entry.designs[i], int(i)
-                train = Moments.empty([design], [agent], self.log.agents, *size)
-                train.sums[0][:] = self._sums(entry, agent)[1:].sum(0)
-                cells.append(cells_of(train, 0, self._bases(entry)))
+                design, agent = designs[i], int(i)
+                train = Moments.empty([design], [agent], self.log.agents, *self.size)
+                train.sums[0][:] = self._sums(design, agent)[1:].sum(0)
+                cells.append(cells_of(train, 0, self._bases))
             self._ridges[name] = evidence(cells, rank) if rank > 1 else {}
         return self._ridges[name]
 
