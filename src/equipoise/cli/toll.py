@@ -18,6 +18,7 @@ from equipoise.cli._main import Interrupted
 from equipoise.cli._output import print_json, print_pairs, print_solution
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, read_whole
 from equipoise.core.errors import InputError
+from equipoise.core.results import Interval
 from equipoise.report import page_of, record_of
 
 
@@ -98,8 +99,8 @@ class Toll:
         else:
             design = eq.networks.best_tolls(game, self._links(game), most=self.most, **limits)
         solution, facts = design.solution, design.facts
-        cut_short = design.ended != eq.Outcome.SOLVED
-        ended = [("search", f"{design.ended}: better tolls may exist")] if cut_short else []
+        ended = design.status.name
+        cut_short = [] if design.status.ok else [("search", f"{ended}: better tolls may exist")]
         record = record_of(design.game, design, name=f"{self.game} with tolls")
         if self.out is not None:
             design.write(make_folder_of(self.out))
@@ -107,13 +108,15 @@ class Toll:
             page_of(record).write(make_folder_of(self.report))
         if self.common.json:
             tolls = design.game.tolls
-            document = {"game": self.game, "tolls": tolls, "links": design.links, **facts}
-            print_json({**document, "search": str(design.ended), "solution": solution.to_plain()})
+            document = {"game": self.game, "tolls": tolls, "links": design.links}
+            document |= {n: vars(x) if isinstance(x, Interval) else x for n, x in facts.items()}
+            print_json({**document, "search": str(ended), "solution": solution.to_plain()})
         else:
+            shown = [(n, str(x) if isinstance(x, Interval) else x) for n, x in facts.items()]
             paid = ("costs", "the mean cost includes the tolls paid; total costs do not")
-            print_solution(record, [*facts.items(), paid, *ended])
+            print_solution(record, [*shown, paid, *cut_short])
             print_pairs([("tolls", self.out), ("report", self.report)])
-        if design.ended == eq.Outcome.INTERRUPTED:
+        if ended == eq.Outcome.INTERRUPTED:
             raise Interrupted("; the tolls above are the best so far")
         return 0 if solution.status.ok else 1
 

@@ -13,9 +13,17 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.results import Outcome, Solution
+from equipoise.core.results import Interval, Outcome, Solution
 from equipoise.games import NetworkGame
-from equipoise.networks._design import Design, assigned, check_divided, least_total
+from equipoise.networks._bounds import cost_of_equilibria
+from equipoise.networks._design import (
+    Design,
+    assigned,
+    check_divided,
+    designed,
+    least_total,
+    worst,
+)
 from equipoise.networks._sensitivity import Sensitivity, cost_of_room
 
 #: Number of candidate links tried, by derivative and by excess traffic, before one receives a toll.
@@ -38,7 +46,7 @@ class _Search:
     """Total cost of equilibria and its gradient, each solved with a warm start from the last.
 
     `best` is the game, the solution and the total cost of the cheapest equilibrium so far.
-    `before` is the total cost of the first one.
+    `before` is the first one.
     """
 
     def __init__(self, game: NetworkGame, tolerance: float, time_limit: float, progress: Any):
@@ -47,7 +55,7 @@ class _Search:
         self.until = time.perf_counter() + time_limit
         self.last: Any = None
         self.best: tuple[NetworkGame, Solution, float] | None = None
-        self.before = np.inf
+        self.before: Any = None
         self.solved = 0
         self.ended = Outcome.SOLVED
 
@@ -83,7 +91,7 @@ class _Search:
         game, solution = self._assigned("nash", changes)
         total = solution.stats["total_cost"]
         if self.best is None:
-            self.best, self.before = (game, solution, total), total
+            self.best, self.before = (game, solution, total), solution
         elif not solution.status.ok:
             self.watch()
         elif total < self.best[2] or not self.best[1].status.ok:
@@ -182,7 +190,7 @@ def best_tolls(
 
     with search.ending():
         chosen = np.zeros(0, np.int64) if given is None else given
-        tolls, best = np.zeros(len(chosen)), search.before
+        tolls, best = np.zeros(len(chosen)), search.before.stats["total_cost"]
         if given is None and limit > 0.0:
             for _ in range(min(count, game.links)):
                 aims = ideal, optimum.policy.total, limit
@@ -196,10 +204,8 @@ def best_tolls(
             search.descend(value, inside, start, limit, _LAST_STEPS)
             if given is not None:  # small tolls may help where large ones do not
                 search.descend(value, inside, np.zeros(len(chosen)), limit, _LAST_STEPS)
-    charged, solution, total = _found(search)
-    low = max(least_total(base, optimum), 0.0)
-    tolled = np.flatnonzero(charged.tolls > 0.0)
-    return Design(charged, solution, total, search.before, low, tolled, ended=search.ended)
+    charged, solution, _ = _found(search)
+    return designed(base, charged, solution, search.before, optimum, search.ended)
 
 
 def _found(search: _Search) -> tuple[NetworkGame, Solution, float]:
@@ -280,7 +286,7 @@ def best_capacities(
     >>> import equipoise as eq
     >>> city = eq.games.load("grid-city", rows=3, columns=3, zones=4)
     >>> design = eq.networks.best_capacities(city, budget=1000.0)
-    >>> bool(design.lower_bound <= design.total_cost < design.before)
+    >>> design.lower_bound <= design.after.upper < design.before.lower
     True
     """
     check_divided(game)
@@ -296,6 +302,7 @@ def best_capacities(
         raise InputError("prices", "a link whose capacity matters and can be bought", "none")
 
     search, lows = _Search(game, tolerance, time_limit, progress), [0.0]
+    plans: list[Solution] = []
 
     def widened(added: np.ndarray) -> np.ndarray:
         capacity = game.capacity.copy()
@@ -317,6 +324,7 @@ def best_capacities(
         # Convex in flows and capacities together: the tangent at any point is a lower bound.
         low = least_total(wider, solution) - slope @ added + min(float(slope.min()), 0.0) * budget
         lows.append(float(low))
+        plans.append(solution)
         return solution.stats["total_cost"], slope
 
     def spend(added: np.ndarray) -> np.ndarray:
@@ -336,8 +344,13 @@ def best_capacities(
     wider, solution, total = _found(search)
     more = (wider.capacity - game.capacity) * np.where(np.isfinite(price), price, 0.0)
     links = np.flatnonzero(more > 1e-9 * budget)
-    what = "capacities"
-    return Design(wider, solution, total, search.before, max(lows), links, what, search.ended)
+    low = min(max(lows), total)
+    before = cost_of_equilibria(game, search.before, 0.0)
+    after = cost_of_equilibria(wider, solution, low)
+    told = f"the total cost is {after} with the capacities and {before} without"
+    status = worst(told, search.before, plans[0], solution, ended=search.ended)
+    least = Interval(low, max(low, min(after.upper, before.upper)))
+    return Design(wider, solution, total, before, after, least, links, status, "capacities")
 
 
 def _within_budget(added: np.ndarray, budget: float) -> np.ndarray:

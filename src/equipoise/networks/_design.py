@@ -1,64 +1,92 @@
 """Price of anarchy, and tolls under which the system optimum is an equilibrium."""
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
-from equipoise.core.results import Outcome, Solution
+from equipoise.core.results import Interval, Outcome, Solution, Status
 from equipoise.games import FlowPolicy, NetworkGame
+from equipoise.networks._bounds import cost_of_equilibria, gap_of
 from equipoise.networks._solve import solution_of, solve_network
 
 #: A possible saving of at most this fraction of the total cost may be a rounding error.
 _NOTHING = 1e-8
+#: From the best to the worst way in which one of several computations may end.
+_ORDER = (Outcome.SOLVED, Outcome.NOT_SOLVED, Outcome.OUT_OF_TIME, Outcome.INTERRUPTED)
 
 
 @dataclass(frozen=True)
 class Design:
-    """A network with tolls or capacities, its certified equilibrium, and a lower bound.
+    """A network with tolls or capacities, its certified equilibrium, and bounds.
+
+    Total costs are those of equilibria, which are proven to lie in intervals, whether or not the
+    time was enough to find one. The certificates of the flows found prove them.
 
     **Example**
 
     >>> import equipoise as eq
     >>> design = eq.networks.first_best_tolls(eq.games.load("braess-network"))
-    >>> round(design.before, 6), round(design.total_cost, 6), round(design.saved, 6)
-    (552.0, 498.0, 1.0)
+    >>> str(design.before), str(design.after), round(design.total_cost, 6)
+    ('552', '498', 498.0)
+    >>> design.saved.lower > 0.9999, design.status.name == "solved"
+    (True, True)
     """
 
     #: The network with the tolls or capacities.
     game: NetworkGame
-    #: Its equilibrium, certified.
+    #: Its equilibrium, as far as it was found, with its certificate.
     solution: Solution
-    #: Total cost of this equilibrium; tolls that are paid do not count.
+    #: Total cost of the flows found; tolls that are paid do not count.
     total_cost: float
-    #: Total cost of the equilibrium without the design.
-    before: float
-    #: Lower bound on the total cost of every design of this kind, and of all flows under one.
-    lower_bound: float
+    #: Total cost of the equilibrium without the design, and with it.
+    before: Interval
+    after: Interval
+    #: Least total cost that any design of this kind could lead to; no flows under one cost less
+    #: than its lower end.
+    least: Interval
     #: Numbers of the links with a toll, or with added capacity.
     links: np.ndarray
+    #: "solved" if all assignments that the design rests on were solved and the search ended;
+    #: otherwise how the worst of them ended, after which more time may find a better design.
+    status: Status
     #: Kind of design: "tolls" or "capacities".
     what: str = "tolls"
-    #: How the search ended: "solved", or "out of time" or "interrupted" (by Ctrl-C), after which
-    #: more time may find a better design.
-    ended: Outcome = Outcome.SOLVED
 
     @property
-    def saved(self) -> float:
-        """Fraction attained of the largest saving that the lower bound allows."""
-        room = self.before - self.lower_bound
-        return (self.before - self.total_cost) / room if room > 0.0 else 1.0
+    def lower_bound(self) -> float:
+        """Lower bound on the total cost of every design of this kind, and of all flows."""
+        return self.least.lower
 
     @property
-    def facts(self) -> dict[str, float]:
-        """Total costs, lower bound and attained saving if one is possible, by readable names."""
-        possible = self.before - self.lower_bound > _NOTHING * abs(self.before)
+    def saved(self) -> Interval:
+        """Fraction attained of the largest saving that is possible."""
+        before, after, least = self.before, self.after, self.least
+        low, high = before.lower - after.upper, before.upper - after.lower
+        if not len(self.links):  # the same network
+            low = high = 0.0
+        room, narrow = before.lower - least.lower, before.lower - least.upper
+        if low < 0.0:
+            lower = low / narrow if narrow > 0.0 else -np.inf
+        else:
+            lower = low / room if room > 0.0 else 1.0
+        widest = before.upper - least.upper
+        upper = min(high / widest, 1.0) if widest > 0.0 else 1.0
+        return Interval(min(lower, upper), upper)
+
+    @property
+    def facts(self) -> dict[str, Interval | float]:
+        """Total costs, lower bound and the saving if one is proven possible, by readable names."""
+        possible = self.before.lower - self.least.upper > _NOTHING * self.before.lower
         return {
             f"total cost without {self.what}": self.before,
-            f"total cost with {self.what}": self.total_cost,
+            f"total cost with {self.what}": self.after,
             f"lower bound for any {self.what}": self.lower_bound,
             **({"part of the possible saving": self.saved} if possible else {}),
         }
@@ -74,25 +102,26 @@ class Design:
 
 @dataclass(frozen=True)
 class Anarchy:
-    """User equilibrium and system optimum of one network; `ratio` compares their total costs.
+    """User equilibrium and system optimum of one network, and the ratio of their total costs.
 
-    The price of anarchy of the instance lies between `ratio` and `upper`. The two differ only by
-    what is unproven about the optimum. `price_of_anarchy` returns one.
+    `price_of_anarchy` returns one.
 
     **Example**
 
     >>> import equipoise as eq
     >>> found = eq.networks.price_of_anarchy(eq.games.load("braess-network"))
-    >>> bool(found.ratio <= found.upper)
+    >>> found.ratio.lower <= 92 / 83 <= found.ratio.upper
     True
     """
 
-    ratio: float
-    upper: float
+    #: The price of anarchy of the instance lies in this interval.
+    ratio: Interval
     #: The user equilibrium.
     equilibrium: Solution
     #: The system optimum.
     optimum: Solution
+    #: "solved" if both were solved, otherwise how the worse of them ended.
+    status: Status
 
 
 def price_of_anarchy(
@@ -100,21 +129,49 @@ def price_of_anarchy(
 ) -> Anarchy:
     """Return the total cost of the equilibrium over that of the optimum, both without tolls.
 
+    If the game has tolls, they change which flows are an equilibrium and do not count as a cost.
+
     **Example**
 
     >>> import equipoise as eq
-    >>> round(eq.networks.price_of_anarchy(eq.games.load("braess-network")).ratio, 6)
-    1.108434
+    >>> str(eq.networks.price_of_anarchy(eq.games.load("braess-network")).ratio)
+    '1.10843'
     """
     check_divided(game)
-    options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
-    equilibrium = assigned(game, **options)
-    optimum = assigned(game, concept="optimum", **options)
-    total = equilibrium.stats["total_cost"]
-    best = min(total, optimum.stats["total_cost"])  # of the two, in case both are zero but rounding
-    low = least_total(game, optimum)
-    ratio, upper = (total / one if one > 0 else np.inf if total > 0 else 1.0 for one in (best, low))
-    return Anarchy(ratio, upper, equilibrium, optimum)
+    share = shares(time_limit)
+    equilibrium = assigned(game, tolerance=tolerance, time_limit=share(2))
+    optimum = assigned(game, concept="optimum", tolerance=tolerance, time_limit=share(1))
+    least = least_cost(game, optimum, equilibrium)
+    total = cost_of_equilibria(game, equilibrium, least.lower)
+    lower, upper = ratio(total.lower, least.upper), ratio(total.upper, least.lower)
+    price = Interval(max(lower, 1.0), max(upper, lower, 1.0))
+    status = worst(f"the price of anarchy is {price}", equilibrium, optimum)
+    return Anarchy(price, equilibrium, optimum, status)
+
+
+def ratio(above: float, below: float) -> float:
+    """Return a quotient of numbers that may be zero; one where both are."""
+    return above / below if below > 0.0 else np.inf if above > 0.0 else 1.0
+
+
+def shares(time_limit: float) -> Callable[[int], float]:
+    """Return a function that gives the next of so many assignments its share of what is left."""
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    until = time.perf_counter() + time_limit
+    return lambda several: max(until - time.perf_counter(), 0.0) / several
+
+
+def worst(told: str, *solutions: Solution, ended: Outcome = Outcome.SOLVED) -> Status:
+    """Return the status of a result that rests on several solutions, and on a search that ended."""
+    names = [ended, *(Outcome(solution.status.name) for solution in solutions)]
+    name = max(names, key=_ORDER.index)
+    hint = {
+        Outcome.SOLVED: "",
+        Outcome.NOT_SOLVED: "; flows were not found to the tolerance",
+        Outcome.OUT_OF_TIME: "; allow a longer time_limit",
+        Outcome.INTERRUPTED: "; Ctrl-C ended the computation",
+    }[name]
+    return Status(name, told + hint, np.array(name is Outcome.SOLVED))
 
 
 def assigned(game: NetworkGame, **options: Any) -> Solution:
@@ -132,14 +189,19 @@ def check_divided(game: NetworkGame) -> None:
         raise InputError("game", "travellers who can be divided", "whole drivers", hint)
 
 
+def least_cost(game: NetworkGame, optimum: Solution, *others: Solution) -> Interval:
+    """Return an interval for the least total cost of any flows; those of the others attain one."""
+    totals = [game.total_cost(one.policy.flows) for one in (optimum, *others)]
+    lower = max(least_total(game, optimum), 0.0)
+    return Interval(lower, max(min(totals), lower))
+
+
 def least_total(game: NetworkGame, optimum: Solution) -> float:
     """Lower bound on the total cost of any flows.
 
     It is the cost of the optimum minus its gap at marginal costs, with an allowance for rounding.
     """
-    found: Any = optimum.certificate
-    gap = float(found.total_cost) - float(found.least_cost) + float(found.gap_rounding)
-    return game.total_cost(optimum.policy.flows) - max(gap, 0.0)
+    return game.total_cost(optimum.policy.flows) - gap_of(optimum.certificate)
 
 
 def first_best_tolls(
@@ -163,24 +225,24 @@ def first_best_tolls(
     True
     """
     check_divided(game)
-    options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
-    untolled = game.replace(tolls=0.0)
-    before = assigned(untolled, **options)
-    optimum = assigned(untolled, concept="optimum", **options)
-    flows = optimum.policy.total
-    start = optimum.policy
+    share, untolled = shares(time_limit), game.replace(tolls=0.0)
+    before = assigned(untolled, tolerance=tolerance, time_limit=share(3))
+    optimum = assigned(untolled, concept="optimum", tolerance=tolerance, time_limit=share(2))
+    flows, late = optimum.policy.total, False
+    tolls, start = game.external_costs(flows) * float(game.values_of_time.mean()), optimum.policy
     if np.ptp(game.values_of_time) > 0.0:
-        tolls, start = _prices(untolled, flows, time_limit)
-    else:
-        tolls = game.external_costs(flows) * float(game.values_of_time[0])
+        found = _prices(untolled, flows, share(2))
+        late = found is None
+        tolls, start = found or (tolls, start)
     charged = game.replace(tolls=tolls)
     # Certify the optimum itself under the tolls; search for an equilibrium only if it falls short.
     solution = solution_of(charged, start, "nash", tolerance, "stalled", optimum.stats)
     if not solution.status.ok:
-        again = solve_network(charged, start=start, **options)
+        again = solve_network(charged, start=start, tolerance=tolerance, time_limit=share(1))
         worse = float(again.certificate.max_upper) > float(solution.certificate.max_upper)
         solution = solution if worse else again
-    return _charged(charged, solution, before, optimum)
+    ended = Outcome.OUT_OF_TIME if late else Outcome.SOLVED
+    return designed(untolled, charged, solution, before, optimum, ended)
 
 
 def given_tolls(
@@ -195,38 +257,51 @@ def given_tolls(
     >>> import equipoise as eq
     >>> game = eq.games.load("braess-network")
     >>> design = eq.networks.given_tolls(game, [0, 0, 0, 0, 6.5])
-    >>> round(design.before, 6), round(design.total_cost, 6), round(design.saved, 6)
-    (552.0, 518.5, 0.62037)
+    >>> str(design.before), str(design.after), round(design.saved.lower, 4)
+    ('552', '518.5', 0.6204)
     """
     check_divided(game)
-    options: dict[str, Any] = {"tolerance": tolerance, "time_limit": time_limit}
     charged, untolled = game.replace(tolls=tolls), game.replace(tolls=0.0)
-    before = assigned(untolled, **options)
-    optimum = assigned(untolled, concept="optimum", start=before, **options)
-    solution = assigned(charged, start=before, **options)
-    return _charged(charged, solution, before, optimum)
+    share, options = shares(time_limit), {"tolerance": tolerance}
+    before = assigned(untolled, time_limit=share(3), **options)
+    optimum = assigned(untolled, concept="optimum", start=before, time_limit=share(2), **options)
+    solution = assigned(charged, start=before, time_limit=share(1), **options)
+    return designed(untolled, charged, solution, before, optimum)
 
 
-def _charged(game: NetworkGame, solution: Any, before: Any, optimum: Any) -> Design:
-    """Return the design whose tolls are those of the game."""
+def designed(
+    untolled: NetworkGame,
+    charged: NetworkGame,
+    solution: Solution,
+    before: Solution,
+    optimum: Solution,
+    ended: Outcome = Outcome.SOLVED,
+) -> Design:
+    """Return the design whose tolls are those of the game `charged`."""
+    least = least_cost(untolled, optimum, before, solution)
+    first = cost_of_equilibria(untolled, before, least.lower)
+    after = cost_of_equilibria(charged, solution, least.lower)
+    told = f"the total cost is {after} with the tolls and {first} without"
     return Design(
-        game,
+        charged,
         solution,
-        game.total_cost(solution.policy.flows),
-        before.stats["total_cost"],
-        max(least_total(game, optimum), 0.0),
-        np.flatnonzero(game.tolls),
+        charged.total_cost(solution.policy.flows),
+        first,
+        after,
+        least,
+        np.flatnonzero(charged.tolls),
+        worst(told, before, optimum, solution, ended=ended),
     )
 
 
 def _prices(
     game: NetworkGame, flows: np.ndarray, time_limit: float
-) -> tuple[np.ndarray, FlowPolicy]:
+) -> tuple[np.ndarray, FlowPolicy] | None:
     """Tolls under which classes with different values of time produce these flows, and the paths.
 
     The program assigns every class and origin at the travel times of these flows so that the total
     money cost of time is least, with at most the given flow on each link. The dual prices of these
-    limits are the tolls.
+    limits are the tolls. Returns None when it runs out of time.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_matrix, hstack, identity, kron
@@ -253,8 +328,10 @@ def _prices(
         method="highs",
         options={"time_limit": time_limit, "dual_feasibility_tolerance": 1e-10},
     )
+    if found.status == 1:
+        return None
     if found.status != 0:
-        expected = "classes that a linear program can assign to the optimum within time_limit"
+        expected = "classes that a linear program can assign to the optimum"
         raise InputError("game", expected, found.message)
     use, tolls = unit * found.x.reshape(most.shape), np.maximum(-found.ineqlin.marginals, 0.0)
     rows = [

@@ -178,8 +178,8 @@ def _anarchy(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), **options)
     best = found.optimum.stats["total_cost"]
     lines = ["found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), tolerance=1e-6)"]
-    lines += ["print(found.ratio, found.upper)"]
-    told = {"ratio": found.ratio, "upper": found.upper, "optimum": best}
+    lines += ["print(found.ratio)"]
+    told = {"lower": found.ratio.lower, "upper": found.ratio.upper, "optimum": best}
     return {**told, **in_code([line, *said, *lines])}
 
 
@@ -195,9 +195,9 @@ def _tolls(studio: Any, request: dict[str, Any], tell: Any) -> dict[str, Any]:
     return {
         "tolls": found,
         "total_cost": design.total_cost,
-        "before": design.before,
+        "before": str(design.before),
         "lower_bound": design.lower_bound,
-        "saved": design.saved,
+        "saved": str(design.saved),
     }
 
 

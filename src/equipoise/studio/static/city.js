@@ -131,7 +131,7 @@ export async function open(root, state, save) {
 
   async function anarchy() {
     const found = await oops.guard(() => call("city", "anarchy", body()));
-    if (found) tell(found, h("h2", {}, "Without tolls"), facts([["Price of anarchy", fmt(found.ratio, 7)], ["Upper bound", fmt(found.upper, 7)], ["Total cost of the optimum", found.optimum]]));
+    if (found) tell(found, h("h2", {}, "Without tolls"), facts([["Price of anarchy, at least", fmt(found.lower, 7)], ["At most", fmt(found.upper, 7)], ["Total cost of the optimum", found.optimum]]));
   }
 
   /** Show a further result and the code that computes it. */
