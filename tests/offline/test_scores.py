@@ -89,6 +89,20 @@ def test_a_level_that_moves_without_the_actions_is_no_drift():
     assert "drift" not in structure.refusal
 
 
+@pytest.mark.parametrize("lasts", [0.0, 0.8])
+def test_an_action_that_follows_rewards_is_refused_only_where_noise_lasts(lasts):
+    rng = np.random.default_rng(13)
+    rows, noise = 1000, np.zeros((1000, 3))
+    play = rng.integers(0, 2, (rows, 3))
+    for row in range(1, rows):
+        noise[row] = lasts * noise[row - 1] + rng.normal(0, 0.4, 3)
+        if rng.random() < 0.5:
+            play[row, ODD] = noise[row - 1, ODD] > 0
+    structure = eq.offline.discover(eq.offline.Log(None, play, 0.3 * play + noise), ranks=(1, 2))
+    told = f"the action of {ODD} follows its last reward"
+    assert (told in structure.refusal) == (lasts > 0)
+
+
 def markov_log(coupling, seed=10, episodes=400, horizon=3):
     """Three agents with two states; agent 2's next state follows agent 0's action a little."""
     rng = np.random.default_rng(seed)

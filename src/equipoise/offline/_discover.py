@@ -29,7 +29,15 @@ from equipoise.offline._model import Model
 from equipoise.offline._own_play import sentences
 from equipoise.offline._pieces import Source
 from equipoise.offline._play import terms_of
-from equipoise.offline._scores import Drift, Missing, Residuals, coupled, drifts, missing_terms
+from equipoise.offline._scores import (
+    Drift,
+    Missing,
+    Residuals,
+    coupled,
+    drifts,
+    lasting,
+    missing_terms,
+)
 from equipoise.offline._select import ROUNDING, Comparison, RankSelection, standard_error
 from equipoise.runs import Unfinished, resumable
 
@@ -251,7 +259,8 @@ def structure_of(
     chosen = fixed if fixed is not None and not asked else _simplest(found, asked)
     pairs, together, away = dependence_of(log)
     few = few_rows(log)  # tests on so few rows say nothing
-    missing, needed, drift, warnings = list[Missing](), list[Missing](), list[Drift](), list[str]()
+    missing, needed, warnings = list[Missing](), list[Missing](), list[str]()
+    drift, both = list[Drift](), list[Drift]()
     if chosen not in found:  # too large to be judged, so refused
         found[chosen] = np.full(plan.folds, np.nan)
     elif not few:
@@ -265,7 +274,7 @@ def structure_of(
             needed += missing
             warnings.append(f"{_left_out(log, chosen, missing[0])}, so a larger one was chosen")
             chosen = _simplest(found, wider)
-        drift = drifts(data)
+        drift, both = drifts(data), lasting(data)
     selection = plan.choose(errors, chosen)
     floor, floor_error, source = _floor(log, found, plan.judges)
     tried = _tried(log)
@@ -275,7 +284,7 @@ def structure_of(
         told_absences(log, away),
         told_dependence(log, pairs) if together else "",
         _told_coupled(log, None if few else coupled(log)),
-        _told_drift(log, drift),
+        _told_drift(log, drift) or _told_lasting(log, both),
         # A class without a term that matters predicts better only where rows are few.
         _misfit(
             {n: e for n, e in found.items() if n == chosen or _contains(plan, n, needed)},
@@ -506,6 +515,17 @@ def _told_drift(log: Log, found: list[Drift]) -> str:
         f"rewards drift: what {log.labels.player(agent)} earns by its own{with_whom} action "
         f"changes over the rows (z = {score:.1f}); use only the rows since the change, or add what "
         "changed as a context"
+    )
+
+
+def _told_lasting(log: Log, found: list[Drift]) -> str:
+    if not found or found[0].share <= DRIFT:
+        return ""
+    agent = log.labels.player(found[0].agent)
+    return (
+        f"the action of {agent} follows its last reward (z = {found[0].score:.1f}), and what moved "
+        "that reward lasts: an unrecorded variable drives both actions and rewards; add it as a "
+        "context"
     )
 
 

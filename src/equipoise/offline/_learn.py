@@ -127,9 +127,9 @@ def learn(
     - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
       rewards drift over time, actions are correlated or were never tried, an agent's next state
       depends on what others did, there are too few rows, or there is no evidence that the learned
-      policy is better than the log's own play. For
-      continuous actions also: the actions did not settle, and an agent still gains more than 5% of
-      the rewards' standard deviation in the critics. The message says what to change;
+      policy is better than the log's own play. For continuous actions also: the actions did not
+      settle, and an agent still gains more than 5% of the rewards' standard deviation in the
+      critics. The message says what to change;
     - "inexact": refused, but learned anyway because of `force`; or the advice leads to
       combinations of actions that are rare in the log;
     - "interrupted": Ctrl-C stopped the run before it finished.

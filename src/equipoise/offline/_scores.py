@@ -263,6 +263,30 @@ def _moving_levels(data: Residuals, i: int, waves: np.ndarray) -> Iterator[tuple
             yield max(rises[1], play[1]), Drift(i, None, z, float(share))
 
 
+def lasting(data: Residuals) -> list[Drift]:
+    """Agents whose action follows what their last reward had by chance, while that lasts.
+
+    Then something unrecorded drives both, and the action seems to earn what it brings.
+    """
+    if data.groups is not None or len(data.left) < 2 * FEWEST:
+        return []
+    agents, tried = [i for i in range(data.log.agents) if data.left[:, i].any()], 0
+    found = list[tuple[float, Drift]]()
+    for i in agents:
+        left, own, last = data.left[:, i], data.of(i), np.zeros(len(data.left))
+        last[data.order[1:]] = left[data.order[:-1]]
+        kept, chance = data.z(left * last)
+        if chance * len(agents) >= LEVEL:
+            continue
+        part = (left * last).mean() / (left**2).mean()
+        for u in range(own.shape[1]):
+            follows = data.z(own[:, u] * last)
+            tried += 1
+            share = abs(part * (own[:, u] * last).mean()) / data.spread[i]
+            found.append((follows[1], Drift(i, None, min(kept, abs(follows[0])), float(share))))
+    return sorted((one for chance, one in found if chance * tried < LEVEL), key=lambda d: -d.share)
+
+
 def coupled(log: Log) -> Missing | None:
     """The agent whose next state depends most on what others do; None if no state does."""
     if log.states is None or log.absences or log.agents < 2 or log.states_count < 2:
