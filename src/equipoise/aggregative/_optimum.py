@@ -28,15 +28,18 @@ def bound_welfare(
     offer: Callable[[np.ndarray], float],
     enough: float,
     effort: float = 1.0,
+    small_cells: float = np.inf,
 ) -> tuple[float, int]:
     """Upper bound on the welfare of every profile, and the number of cells evaluated.
 
     `offer` takes candidate shares of actions (types, actions) and returns the best welfare found so
     far. The search ends when the bound is at most `enough` above it, when the fraction
-    `effort` of the allowed work is done, or when the time of the whole search is over.
+    `effort` of the allowed work or `small_cells` cells are done, or when the time of the whole
+    search is over.
     """
     one = stage.influence.shape[0] * stage.influence.shape[1]
     most = effort * _WORK // (one * (1 + 4 * stage.dimensions * stage.sampled))
+    most = min(most, small_cells)
     centres, half = tile(stage.low, stage.high, spacing)
     duals = Duals(stage, sign)
     prices = np.zeros_like(centres)

@@ -13,7 +13,6 @@ search is for the social optimum.
 """
 
 import heapq
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, count, product
@@ -27,11 +26,13 @@ from equipoise.aggregative._replies import Profile, Replies
 from equipoise.aggregative._structure import whole_agents
 from equipoise.aggregative._subroutine import Options, round_vertex
 
-#: Profiles are enumerated in games with at most this many influences, if that takes no longer than
-#: this many seconds and a tenth of the time left.
-_INFLUENCES, _SECONDS = 2_000, 5.0
+#: Profiles are enumerated in games with at most this many influences, if that takes at most this
+#: many rewards, and until this share of the time is over.
+_INFLUENCES, _REWARDS, _SHARE = 2_000, 100_000_000, 0.25
 #: Number of rewards in a block of profiles.
 _BLOCK = 5_000
+#: Number of cells between two looks at the time.
+_SLICE = 64
 #: Largest number of rewards evaluated to bound cells.
 _WORK = 150_000_000
 #: One run of best-reply dynamics from a candidate that is no equilibrium per this many programs.
@@ -105,12 +106,14 @@ def choose(
     programs: int = 400,
     starts: tuple[np.ndarray, ...] = (),
     prove: float = 0.0,
+    small_cells: float = 0.0,
     profiles: int = 0,
 ) -> Chosen:
     """Return the best profile that meets the tolerance, or else the one with the least gain.
 
     `starts` are initial profiles. Without a spacing no cells are made. `prove` is the effort, from
-    0 to 1, to spend on the bound on a social optimum. Up to `profiles` profiles are enumerated.
+    0 to 1, to spend on the bound on a social optimum, with up to so many small cells. Up to
+    `profiles` profiles are enumerated.
     """
     search = _Search(stage, aim, replies, tolerance, programs)
     if (found := search.enumerate(profiles)) is not None:
@@ -122,8 +125,9 @@ def choose(
     bound, feasible, cells, used = np.inf, 0, 0, 0
     if spacing is not None:
         bound, feasible, cells, used = search.branch(spacing, programs)
-        if aim.free and prove and aim.name == "welfare":
-            bound, cells = search.bound_optimum(spacing, bound, cells, tolerance, prove)
+        if aim.free and prove and small_cells and aim.name == "welfare":
+            limits = prove, small_cells
+            bound, cells = search.bound_optimum(spacing, bound, cells, tolerance, limits)
     best = search.replies.profile(search.best.plays)
     counted = {"cells": cells, "feasible": feasible, "programs": used}
     counted |= {"candidates": search.offered}
@@ -236,12 +240,14 @@ class _Search:
 
     def enumerate(self, most: int) -> Chosen | None:
         """Compare all profiles, so that nothing is missed; None if they are too many."""
-        replies, number, begun = self.replies, 0, time.perf_counter()
+        replies, number = self.replies, 0
         if not can_enumerate(self.stage, most):
             return None
-        total = number_of_profiles(self.stage)
-        seconds, pace = min(_SECONDS, 0.1 * replies.deadline.left), inf
+        deadline = replies.deadline.part(_SHARE)
         for plays in all_plays(self.stage):
+            if number and deadline.passed:
+                self.method = "partial enumeration"
+                return None
             gains = np.zeros(len(plays)) if self.aim.free else replies.gains(plays)
             best, met = int(gains.argmin()), np.flatnonzero(gains <= self.tolerance)
             if len(met) and self.aim.function is not None:
@@ -250,14 +256,6 @@ class _Search:
                 best = met[self.aim.worths(self.stage, plays)[met].argmax()]
             self._keep(Profile(plays[best], float(gains[best])), "enumeration")
             number += len(plays)
-            now = time.perf_counter()
-            if number > len(plays):  # the first block may include compilation
-                pace = min(pace, (now - begun) / len(plays))
-                slow = pace * total > seconds and total > Options.profiles
-                if slow or replies.deadline.stop:
-                    self.method = "partial enumeration"
-                    return None
-            begun = now
         best = replies.profile(self.best.plays)
         bound = self.worth if self.best.gain <= self.tolerance else -inf
         counted = {"candidates": number}
@@ -281,16 +279,21 @@ class _Search:
         feasible, cells, used, left = 0, 0, 0, -np.inf
         todo, limit = tile(stage.low, stage.high, spacing), np.inf
         while True:
-            cells += len(todo[0])
-            for cell in self._cells(*todo, limit):
-                feasible += 1
-                if self._beaten(cell.promise):
-                    left = max(left, cell.promise)  # better by at most what does not matter
-                else:
-                    heapq.heappush(heap, (-cell.promise, next(order), cell))
+            for start in range(0, len(todo[0]), _SLICE):
+                if start and self.replies.late:
+                    left = max(left, limit)
+                    break
+                part = todo[0][start : start + _SLICE]
+                cells += len(part)
+                for cell in self._cells(part, todo[1], limit):
+                    feasible += 1
+                    if self._beaten(cell.promise):
+                        left = max(left, cell.promise)  # better by at most what does not matter
+                    else:
+                        heapq.heappush(heap, (-cell.promise, next(order), cell))
             todo = (np.zeros((0, stage.dimensions)), stage.high - stage.low)
-            over = used >= programs or cells >= most or self.replies.late
-            if over or not heap or self._beaten(-heap[0][0]):
+            over = used >= programs or cells >= most or not heap or self._beaten(-heap[0][0])
+            if over or self.replies.late:
                 break
             self.replies.tell(cells=cells, gain=self.best.gain)
             cell, limit = heapq.heappop(heap)[2], np.inf
@@ -313,7 +316,12 @@ class _Search:
         return max(promised, self.worth if met else -np.inf), feasible, cells, used
 
     def bound_optimum(
-        self, spacing: float, bound: float, cells: int, tolerance: float, effort: float
+        self,
+        spacing: float,
+        bound: float,
+        cells: int,
+        tolerance: float,
+        limits: tuple[float, float],
     ) -> tuple[float, int]:
         """The bound on a social optimum, or a better one from many small cells."""
         enough = max(self.gap, 0.5 * tolerance)
@@ -326,7 +334,7 @@ class _Search:
             return self.worth
 
         stage, sign = self.stage, self.aim.sign
-        found, more = bound_welfare(stage, sign, spacing, self.replies, offer, enough, effort)
+        found, more = bound_welfare(stage, sign, spacing, self.replies, offer, enough, *limits)
         return max(min(bound, found), self.worth), cells + more
 
     def _beaten(self, promise: float) -> bool:
@@ -378,8 +386,11 @@ def number_of_profiles(stage: Stage) -> float:
 
 
 def can_enumerate(stage: Stage, most: int) -> bool:
-    """Whether there are few enough profiles, and influences, to compare all profiles."""
-    return stage.influence.size <= _INFLUENCES and number_of_profiles(stage) <= most
+    """Whether there are few enough profiles, and rewards, to compare all profiles."""
+    rows, actions, _ = stage.influence.shape
+    total = number_of_profiles(stage) if stage.influence.size <= _INFLUENCES else inf
+    few = total * rows * actions**2 <= _REWARDS or total <= Options.profiles
+    return total <= most and few
 
 
 def all_plays(stage: Stage) -> Iterator[np.ndarray]:

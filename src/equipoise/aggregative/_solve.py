@@ -11,7 +11,7 @@ A game in normal form is one stage. `_stages` decides how a stage is solved.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,14 @@ from equipoise.aggregative._subroutine import (
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.results import Certificate, Outcome, Solution, Status, describe_gains
+from equipoise.core.results import (
+    Certificate,
+    Interval,
+    Outcome,
+    Solution,
+    Status,
+    describe_gains,
+)
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
 from equipoise.runs import interruptible
 
@@ -43,6 +50,18 @@ TIME_LIMIT = 60.0
 
 #: Programs allowed for the equilibria and the optimum that a selection is compared with.
 _BESIDE = 80
+
+#: Small cells allowed for the bound on the optimum that the prices need.
+_PROVE = 2_000
+
+#: Share of the time for the search itself; the rest is left for those of the prices.
+_SHARE = 0.7
+
+#: Largest relative error of a ratio of mean rewards by rounding.
+_ROUNDED = 1e-12
+
+#: What a bound rests on if the Lipschitz constants were not declared.
+_SAMPLED = ", if rewards change no faster than at the aggregates sampled (declare `lipschitz`)"
 
 #: What the status says when all profiles were compared and none is an equilibrium.
 _NONE = "no profile of this game meets the tolerance"
@@ -82,19 +101,22 @@ def solve_aggregative(
       the smallest mean of a `loss` array; "egalitarian" by the reward of the worst-off agent; or a
       function of the numbers of agents (types, actions) and the aggregate. `sense="min"` finds the
       worst equilibrium instead of the best. `stats["best_possible"]` bounds the objective of every
-      equilibrium, and `stats["price_of_anarchy"]` and `stats["price_of_stability"]` compare with
-      the social optimum. In a Markov game arrays may depend on step and state, (horizon, states,
-      agents or types, actions); "egalitarian" is the value of the whole game to the worst-off
-      agent, averaged over the states in which the game may begin; and functions are not accepted.
+      equilibrium, and the intervals `stats["price_of_anarchy"]` and `stats["price_of_stability"]`
+      compare with the social optimum. In a Markov game arrays may depend on step and state,
+      (horizon, states, agents or types, actions); "egalitarian" is the value of the whole game to
+      the worst-off agent, averaged over the states in which the game may begin; and functions are
+      not accepted.
       `stats["objective"]` and `stats["best_possible"]` then have one entry for each of these
       states, and the latter bounds all policies that are equilibria of the rewards in every step
       and state.
     - `method`, for Markov games only: "backward" (Algorithm 2, the default) or "state-wise"
       (Algorithm 1). The two differ in the welfare that they reach.
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. The status is
-      "solved" if the optimum is proven to be within the tolerance of the best. In Markov games the
-      optimum maximises welfare, needs the method "backward", and comes with both prices.
-    - `time_limit`: seconds after which the best profile so far is returned, as it is after Ctrl-C.
+      "solved" if the optimum is proven to be within the tolerance of the best. Estimated Lipschitz
+      constants prove nothing; all profiles of small games are compared, which needs none. In Markov
+      games the optimum maximises welfare, needs the method "backward", and comes with both prices.
+    - `time_limit`: seconds after which the best profile so far is returned, as it is after Ctrl-C;
+      the status then says so. A choice among equilibria leaves 30% of them for the prices.
       `progress` is called during long searches. `stats["method"]` names the method that found the
       profile.
     - `potential`: whether the game has a potential, so that best-reply dynamics must end. Default:
@@ -134,7 +156,12 @@ def solve_aggregative(
     free, loss_sought = concept == "optimum", objective == "loss"
     options = replace(
         _options(game, objective, sense, *given),
-        **{"potential": potential, "free": free, "prove": free, "loss": loss_sought},
+        **{
+            "potential": potential,
+            "free": free,
+            "prove": np.inf if free else 0.0,
+            "loss": loss_sought,
+        },
     )
     if options.free and objective not in ("regret", "welfare", "egalitarian"):
         raise InputError("objective", "'welfare' or 'egalitarian' for an optimum", repr(objective))
@@ -174,6 +201,11 @@ def _solve(
 ) -> Solution:
     started = time.perf_counter()
     single = isinstance(game, AggregativeGame)
+    chosen = not options.as_paper and (options.objective != "regret" or options.free)
+    chosen = chosen and (single or backward)
+    deadline = options.deadline
+    if chosen and (single or options.free):
+        options = replace(options, deadline=deadline.part(_SHARE))
     planner, policy, certificate, fair = _plan(game, worth, options, tolerance, backward)
     tolerance = planner.tolerance
     options = replace(planner.options, objective=options.objective)
@@ -200,10 +232,7 @@ def _solve(
         "range": float(planner.ranges.max(1).sum()),
         **{k: max(getattr(p, k) for p in plans) for k in ("spacing", "slack", "relaxed")},
         **{k: sum(getattr(p, k) for p in plans) for k in ("cells", "feasible", "programs")},
-        "estimate_seconds": float(np.nansum([p.estimate for p in plans])),
     }
-    chosen = not options.as_paper and (options.objective != "regret" or options.free)
-    chosen = chosen and (single or backward)
     if chosen:
         plan = plans[0]
         found, most = planner.welfare[0], planner.possible[0]
@@ -212,11 +241,16 @@ def _solve(
         elif fair is not None:
             found, most = fair
         stats |= {"objective": found, "best_possible": most}
-    status = make_status(game, certificate, tolerance, options, stats)
+        complete = all(plan.complete for plan in plans)
+        by_array = single and options.free and planner.stage.welfare is not None
+        assumed = game.lipschitz_estimated and not (complete or by_array)
+        stats["assumes"] = _SAMPLED if assumed else ""
     if chosen and single:
-        stats |= prices(planner.stage, options, plans[0], float(np.mean(value)))
-    elif chosen and not single and options.free:
-        stats |= _markov_prices(planner)
+        stats |= prices(planner.stage, options, plans[0], float(np.mean(value)), deadline)
+    elif chosen and options.free:
+        stats |= _markov_prices(planner, deadline)
+    skipped = any(plan.skipped for plan in plans)
+    status = make_status(game, certificate, tolerance, options, stats, deadline, skipped)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
     return Solution(policy, value, certificate, status, float(tolerance), stats)
 
@@ -257,88 +291,150 @@ def _plan(
     return best
 
 
-def prices(stage: Stage, options: Options, plan: Plan, value: float) -> dict[str, Any]:
+def prices(
+    stage: Stage, options: Options, plan: Plan, value: float, deadline: Deadline
+) -> dict[str, Any]:
     """Compare the best and the worst equilibrium with the social optimum, by welfare.
 
     Welfare is the mean reward, or that of the `welfare` array, whatever the objective. The price of
-    anarchy compares the worst equilibrium found with the optimum found, and the price of stability
-    the best one. Prices are at least 1, and NaN where welfare has different signs. `value` is the
-    mean reward of the plan.
+    anarchy compares the worst equilibrium with the optimum, and the price of stability the best
+    one; `price` says what is known of them. `value` is the mean reward of the plan. Each search
+    that is still to be done gets its share of the time left.
     """
     by_welfare = options.objective in ("welfare", "regret") and not options.loss
     stage = replace(stage, welfare=None) if options.loss else stage
     own = plan.objective if by_welfare else value
-    found = [own] if plan.gain <= options.tolerance and not options.free else []
-    best = own
-    for maximise, free in ((True, False), (False, False), (True, True)):
+    met = [own] if plan.gain <= options.tolerance and not options.free else []
+    highest, bounds = own, []
+    for maximise, free in (searches := ((True, True), (True, False), (False, False))):
         if by_welfare and (maximise, free) == (options.maximise, options.free):
-            continue
-        changes = {"maximise": maximise, "free": free, "prove": False, "programs": _BESIDE}
-        other = best_equilibrium(stage, replace(options, objective="welfare", **changes))
-        best = max(best, other.objective)
+            other = plan
+        else:
+            share = deadline.part(1.0 / (len(searches) - len(bounds)))
+            changes = {"maximise": maximise, "free": free, "programs": _BESIDE, "deadline": share}
+            useful = not stage.sampled or stage.welfare is not None
+            changes |= {"objective": "welfare", "prove": _PROVE if free and useful else 0.0}
+            other = best_equilibrium(stage, replace(options, **changes))
+        proven = other.complete or not stage.sampled or (free and stage.welfare is not None)
+        bounds.append(other.promise if proven else np.inf if maximise else -np.inf)
+        highest = max(highest, other.objective)
         if not free and other.gain <= options.tolerance:
-            found.append(other.objective)
-    most, least = max(found, default=np.nan), min(found, default=np.nan)
+            met.append(other.objective)
+    most, least = max(met, default=np.nan), min(met, default=np.nan)
     return {
-        "optimum": best,
+        "optimum": highest,
         "best_equilibrium": most,
         "worst_equilibrium": least,
-        "price_of_anarchy": price(best, least, options.tolerance),
-        "price_of_stability": price(best, most, options.tolerance),
+    } | _prices(highest, most, least, bounds, options.tolerance)
+
+
+def _prices(
+    optimum: float, best: float, worst: float, bounds: Sequence[float], tolerance: float
+) -> dict[str, Interval | None]:
+    """The two prices, from the welfare found, and bounds on the optimum and on equilibria."""
+    most, best_bound, worst_bound = bounds
+    if np.isnan(best):
+        return {"price_of_anarchy": None, "price_of_stability": None}
+    whole = Interval(optimum, max(optimum, most))
+    lowest = Interval(min(worst, worst_bound), worst)
+    highest = Interval(best, max(best, min(best_bound, whole.upper)))
+    return {
+        "price_of_anarchy": price(whole, lowest, tolerance),
+        "price_of_stability": price(whole, highest, tolerance),
     }
 
 
-def _markov_prices(planner: Planner) -> dict[str, Any]:
+def _markov_prices(planner: Planner, deadline: Deadline) -> dict[str, Any]:
     """The comparison of `prices` for a Markov game, by the state in which it begins."""
-    given, found = planner.options, {"optimum": planner.welfare[0]}
-    for name, maximise in (("best", True), ("worst", False)):
-        options = replace(given, objective="welfare", maximise=maximise, free=False, progress=None)
+    highest, tolerance = planner.welfare[0], planner.options.tolerance
+    found, bounds = [], [_proven(planner)]
+    for maximise in (True, False):
+        changes = {"maximise": maximise, "free": False, "deadline": deadline.part(0.5)}
+        options = replace(planner.options, objective="welfare", progress=None, **changes)
         other = Planner(planner.game, planner.worth, options, True, planner.tolerance)
         met = max(plan.gain for plan in other.plans) <= other.options.tolerance
-        found[name] = other.welfare[0] if met else np.full(len(other.welfare[0]), np.nan)
-    best = np.fmax(found["optimum"], found["best"])
-    each = np.vectorize(price, otypes=[float])
+        found.append(other.welfare[0] if met else np.full(len(highest), np.nan))
+        bounds.append(_proven(other))
+        highest = np.fmax(highest, found[-1])
+    states = zip(highest, *found, zip(*bounds, strict=True), strict=True)
+    each = [_prices(w, best, worst, ends, tolerance) for w, best, worst, ends in states]
     return {
-        "optimum": best,
-        "best_equilibrium": found["best"],
-        "worst_equilibrium": found["worst"],
-        "price_of_anarchy": each(best, found["worst"]),
-        "price_of_stability": each(best, found["best"]),
-    }
+        "optimum": highest,
+        "best_equilibrium": found[0],
+        "worst_equilibrium": found[1],
+    } | {name: tuple(one[name] for one in each) for name in each[0]}
 
 
-def price(optimum: float, welfare: float, tolerance: float = 0.0) -> float:
-    """Optimum over welfare for rewards; welfare over optimum where both are costs.
+def _proven(planner: Planner) -> np.ndarray:
+    """(states,): the bounds of a plan on its objective; infinite where they rest on samples."""
+    if not planner.game.lipschitz_estimated or all(plan.complete for plan in planner.plans):
+        return planner.possible[0]
+    return np.full_like(planner.possible[0], np.inf if planner.options.maximise else -np.inf)
 
-    A welfare that is negative by no more than the tolerance counts as zero.
 
-    >>> price(2.0, 1.0), price(-1.0, -3.0), price(1.0, 0.0), price(1.0, -1e-5, 1e-4)
-    (2.0, 3.0, inf, inf)
+def price(optimum: Interval, welfare: Interval, tolerance: float = 0.0) -> Interval | None:
+    """What is known of optimum over welfare, or where both are costs, of welfare over optimum.
+
+    A price is at least 1. A welfare that is negative by no more than the tolerance counts as zero,
+    and the price is then infinite. It is None where the welfare is negative and the optimum is not.
+
+    >>> str(price(Interval(2.0, 2.0), Interval(1.0, 1.0)))
+    '2'
+    >>> str(price(Interval(-1.0, -0.9), Interval(-3.0, -2.7)))
+    '2.7 to 3.33333'
+    >>> str(price(Interval(2.0, 3.0), Interval(-1.0, 1.0)))
+    '2 to inf'
     """
-    if optimum == welfare:
-        return 1.0
-    if optimum > 0 and welfare >= -tolerance:
-        return float(np.inf) if welfare <= 0 else optimum / welfare
-    return welfare / optimum if optimum < 0 and welfare < 0 else float("nan")
+    if optimum.upper <= welfare.lower:
+        return Interval(1.0, 1.0)
+    if optimum.lower > 0.0:
+        if welfare.upper < -tolerance:
+            return None
+        if welfare.upper <= 0.0:
+            return Interval(np.inf, np.inf)
+        above = optimum.upper / welfare.lower if welfare.lower > 0.0 else np.inf
+        return _rounded(optimum.lower / welfare.upper, above)
+    if welfare.upper >= 0.0 or optimum.lower == 0.0:
+        return Interval(1.0, np.inf)
+    above = welfare.lower / optimum.upper if optimum.upper < 0.0 else np.inf
+    return _rounded(welfare.upper / optimum.lower, above)
+
+
+def _rounded(lower: float, upper: float) -> Interval:
+    """A price of at least 1 between two ratios, whose terms and quotient were rounded."""
+    return Interval(max(lower * (1.0 - _ROUNDED), 1.0), max(upper, 1.0) * (1.0 + _ROUNDED))
 
 
 def make_status(
-    game: Any, certificate: Certificate, tolerance: float, options: Options, stats: dict[str, Any]
+    game: Any,
+    certificate: Certificate,
+    tolerance: float,
+    options: Options,
+    stats: dict[str, Any],
+    deadline: Deadline,
+    skipped: bool,
 ) -> Status:
     """Status of a solution: solved if the certificate bounds every gain by the tolerance."""
     gain, upper = float(certificate.max_gain), float(certificate.max_upper)
     bound, relaxed = stats["bound"], stats["relaxed"]
-    missed = Outcome.NOT_SOLVED
-    if options.deadline.passed:
-        missed = Outcome.INTERRUPTED if options.deadline.stop else Outcome.OUT_OF_TIME
+    missed, ended = Outcome.NOT_SOLVED, ""
+    if deadline.stop:
+        missed, ended = Outcome.INTERRUPTED, "Ctrl-C ended the search"
+    elif deadline.missed:
+        missed = Outcome.OUT_OF_TIME if options.deadline.missed else missed
+        ended = "the time limit ended the search"
+        if not options.deadline.missed:
+            ended = "the time limit ended the searches for the prices, whose intervals are wide"
     if options.free:
         off = float(np.abs(stats["best_possible"] - stats["objective"]).max())
-        solved = off <= tolerance
-        message = [f"no policy is better than the optimum found by more than {off:.3g}"]
+        solved = off <= tolerance and not stats["assumes"]
+        known = f"no policy is better than the optimum found by more than {off:.3g}"
         if np.ndim(stats["objective"]) == 0:
             known = f"no profile exceeds {stats['best_possible']:.6g}"
-            message = [f"the optimum found is {stats['objective']:.6g}, and {known}"]
+            known = f"the optimum found is {stats['objective']:.6g}, and {known}"
+        message = [known + stats["assumes"]]
         message.append(f"if agents were free to deviate from it, the largest gain is {gain:.3g}")
+        message += [ended] if ended else []
         outcome = Outcome.SOLVED if solved else missed
         return Status(outcome, "; ".join(message), np.asarray(solved))
     solved = upper <= tolerance
@@ -352,12 +448,12 @@ def make_status(
     listed = stats["method"] == "enumeration"
     if "best_possible" in stats:
         message.append(_not_found(options, stats, solved))
+        message += [ended] if ended else []
     elif not solved and listed and isinstance(game, AggregativeGame):
         message.append(_NONE)
-    skipped = not (listed or stats["cells"]) and stats["estimate_seconds"] > 0
     if not solved and skipped and outcome is not Outcome.INTERRUPTED:
         message.append("cells were skipped: they take too long, or there are too many coordinates")
-    if game.lipschitz_estimated and stats["cells"]:
+    if game.lipschitz_estimated and stats["cells"] and not stats.get("assumes"):
         message.append("the Lipschitz constant was estimated, not given")
     if relaxed > 1:
         message.append(
@@ -378,6 +474,7 @@ def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
     name = "a loss" if options.loss else name or "an objective"
     if np.ndim(possible):
         off = float(np.abs(possible - stats["objective"]).max())
-        return f"no equilibrium has {name} more than {off:.3g} {more} this one's from any state"
+        known = f"no equilibrium has {name} more than {off:.3g} {more} this one's from any state"
+        return known + stats["assumes"]
     here = f" ({stats['objective'] + 0.0:.6g} here)" if solved else ""
-    return f"no equilibrium has {name} {more} {possible + 0.0:.6g}{here}"
+    return f"no equilibrium has {name} {more} {possible + 0.0:.6g}{here}{stats['assumes']}"

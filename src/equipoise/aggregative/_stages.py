@@ -1,12 +1,12 @@
-"""Choice of the method that solves one stage, from estimates of its time.
+"""Choice of the method that solves one stage, from the number of rewards that it evaluates.
 
 To find any equilibrium with one coordinate, cells are halved and best-reply dynamics polish the
 plan. With more coordinates best-reply dynamics come first, projections next, and cells last, if
-there is time for them. With more than `CELLS_UP_TO` coordinates cells are never used. To choose
-among equilibria, branch and bound starts from the ends of best-reply dynamics from some aggregates.
+they need few enough rewards. With more than `CELLS_UP_TO` coordinates cells are never used. To
+choose among equilibria, branch and bound starts from the ends of best-reply dynamics from some
+aggregates.
 """
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,12 +15,14 @@ from equipoise.aggregative._cells import MOST_CELLS, Stage, tile
 from equipoise.aggregative._replies import Profile, Replies
 from equipoise.aggregative._select import Aim, choose, least_gain
 from equipoise.aggregative._structure import project, whole_agents
-from equipoise.aggregative._subroutine import Options, Plan, descend, seek, select
+from equipoise.aggregative._subroutine import Options, Plan, descend, seek_within, select
 
 #: Largest number of coordinates with which cells are used.
 CELLS_UP_TO = 6
 #: First cells along each coordinate for a choice among equilibria, by number of coordinates.
 _ACROSS = {1: 20, 2: 10, 3: 6, 4: 4, 5: 3, 6: 3}
+#: Largest number of rewards for which cells are used. A call counts as so many rewards more.
+_WORK, _CALL = 4_000_000_000, 1_500
 #: Number of rewards evaluated to polish a plan that meets the tolerance already.
 _POLISH = 100_000_000
 #: Number of random aggregates from which the dynamics start if there are no cells.
@@ -32,39 +34,38 @@ _MIXES, _MIXED = 24, 100_000
 
 @dataclass(frozen=True)
 class Cells:
-    """The first cells of a search, and an estimate of its time."""
+    """The first cells of a search."""
 
-    #: Side of the cells; None if there are too many, or no time for them.
+    #: Side of the cells; None if they are not used.
     spacing: float | None
-    #: Seconds, extrapolated from one cell; infinite if cells are never used.
-    estimate: float
+    #: Whether they are not used because they need too many rewards.
+    skipped: bool = False
 
 
 def plan_cells(stage: Stage, options: Options) -> Cells:
-    """Decide whether there is time for cells."""
+    """Decide whether cells are used: the answer does not depend on the speed of the machine."""
     widths = stage.high - stage.low
     live, width = int((widths > 0).sum()), float(widths.max())
     if live > CELLS_UP_TO:
-        return Cells(None, np.inf)
+        return Cells(None, skipped=True)
     any_one = options.objective == "regret"
     across = 4 if any_one else _ACROSS.get(live, 20)
     spacing = options.spacing if options.spacing is not None else width / across or 1.0
     with np.errstate(over="ignore"):
         number = float(np.prod(np.maximum(widths / spacing, 1.0)))
     if options.spacing is None and number > MOST_CELLS:
-        return Cells(None, np.inf)
-    begun = time.perf_counter()
-    stage.rewards(((stage.low + stage.high) / 2)[None])
+        return Cells(None, skipped=True)
     # Rewards of a cell, and sums of allowed influences in each direction.
-    one = (time.perf_counter() - begun) * (2.0 + 3.0**live)
+    rewards = float(stage.influence.shape[0] * stage.influence.shape[1])
+    one = (_CALL + rewards) * (2.0 + 3.0**live)
     finest = max(0.25 * stage.delta, 1e-10 * width, 1e-300)
     levels = max(np.log2(max(spacing / finest, 1.0)), 1.0)
     # Halving keeps the few cells around an equilibrium and evaluates all of their parts.
     estimate = one * (number + levels * 4.0**live)
     small = stage.influence.size < 5_000  # many cells are evaluated at a time
     estimate = estimate / 20 if small else estimate
-    enough = estimate <= options.deadline.left or live <= 1
-    return Cells(spacing if enough else None, float(estimate))
+    enough = estimate <= _WORK or live <= 1
+    return Cells(spacing if enough else None, not enough)
 
 
 def solve_stage(stage: Stage, options: Options) -> Plan:
@@ -80,14 +81,12 @@ def any_equilibrium(stage: Stage, options: Options) -> Plan:
     """Try the methods in turn until the tolerance is met; return the profile of smallest gain."""
     replies = Replies(stage, options.deadline, options.potential, options.progress)
     cells = plan_cells(stage, options)
-    if options.progress is not None and cells.estimate > 5.0:
-        options.progress({"seconds_of_cells": cells.estimate})
     plan = None
     if cells.spacing is not None and (stage.high > stage.low).sum() <= 1:
         plan = descend(stage, options, tile(stage.low, stage.high, cells.spacing))
         plan = None if plan is None else polish(stage, options, plan, replies)
         if plan is not None and plan.gain <= options.tolerance:
-            return replace(plan, estimate=cells.estimate)
+            return plan
     for name, start in (("best replies", _middle), ("projection", _projected)):
         found = refine(options, replies, start(stage, options, replies))
         if plan is None or found.gain < plan.gain:
@@ -99,12 +98,14 @@ def any_equilibrium(stage: Stage, options: Options) -> Plan:
         found = least_gain(stage, replies, options.profiles)
         if found is not None:
             plan = _moved(stage, plan, found, "enumeration")
-            return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
+            return replace(plan, evaluations=replies.evaluations)
     if plan.gain > options.tolerance and plan.relaxed == 1 and cells.spacing is not None:
-        other = seek(stage, replace(options, spacing=cells.spacing))
-        other = polish(stage, options, other, replies)
-        plan = other if other.gain < plan.gain else replace(plan, cells=other.cells)
-    return replace(plan, estimate=cells.estimate, evaluations=replies.evaluations)
+        one = stage.influence.shape[0] * stage.influence.shape[1]
+        other = seek_within(stage, replace(options, spacing=cells.spacing), _WORK // (_CALL + one))
+        if other is not None:
+            other = polish(stage, options, other, replies)
+            plan = other if other.gain < plan.gain else replace(plan, cells=other.cells)
+    return replace(plan, skipped=cells.skipped, evaluations=replies.evaluations)
 
 
 def polish(stage: Stage, options: Options, plan: Plan, replies: Replies) -> Plan:
@@ -196,11 +197,12 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
     replies = Replies(stage, options.deadline, options.potential, options.progress)
     starts = _starts(stage, options, replies, cells)
     # Programs with one coordinate are fast, and bound an optimum well enough.
-    programs, prove = options.programs // 8, options.prove * options.programs / Options.programs
+    programs, effort = options.programs // 8, options.programs / Options.programs
     if (stage.high > stage.low).sum() <= 1:
-        programs, prove = options.programs * (10 if options.free else 1), 0.0
+        programs, effort = options.programs * (10 if options.free else 1), 0.0
     found = choose(
-        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, prove),
+        *(stage, aim, replies, options.tolerance, cells.spacing, programs, starts, effort),
+        small_cells=options.prove,
         profiles=options.profiles,
     )
     if found.gain > options.tolerance and not options.free and found.method != "enumeration":
@@ -214,7 +216,8 @@ def best_equilibrium(stage: Stage, options: Options) -> Plan:
         plan,
         objective=aim.sign * found.worth,
         promise=aim.sign * found.bound,
-        estimate=cells.estimate,
+        skipped=cells.skipped,
+        complete=found.method == "enumeration",
         evaluations=replies.evaluations,
         spacing=np.nan if cells.spacing is None else cells.spacing,
         **{name: found.counted.get(name, 0) for name in ("cells", "feasible", "programs")},

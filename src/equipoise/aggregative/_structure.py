@@ -12,10 +12,18 @@ from equipoise.aggregative._cells import Stage
 
 
 class Deadline:
-    """End of a search: a time on the clock of `time.perf_counter`, or Ctrl-C if `stop` is set."""
+    """End of a search: a time on the clock of `time.perf_counter`, or Ctrl-C if `stop` is set.
 
-    def __init__(self, at: float = np.inf, stop: Any = False):
-        self.at, self.stop = at, stop
+    Limits that decide an answer are counted. A deadline only ends a search early, and `missed` is
+    then True, also of the `whole` of which it is a part.
+    """
+
+    def __init__(self, at: float = np.inf, stop: Any = False, whole: "Deadline | None" = None):
+        self.at, self.stop, self.whole, self.missed = at, stop, whole, False
+
+    def part(self, share: float) -> "Deadline":
+        """The end of a search that may take this share of the time left."""
+        return Deadline(time.perf_counter() + share * self.left, self.stop, self)
 
     @property
     def left(self) -> float:
@@ -25,7 +33,12 @@ class Deadline:
     @property
     def passed(self) -> bool:
         """Whether the search should return the best that it has found."""
-        return bool(self.stop) or time.perf_counter() >= self.at
+        if time.perf_counter() < self.at:
+            return bool(self.stop)
+        one: Deadline | None = self
+        while one is not None:
+            one.missed, one = True, one.whole
+        return True
 
 
 def has_potential(stage: Stage, cycles: int = 12) -> bool:

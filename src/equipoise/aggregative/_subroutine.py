@@ -60,8 +60,8 @@ class Options:
     potential: bool | None = None
     #: Whether any profile is accepted, as for the social optimum.
     free: bool = False
-    #: Whether to compute a bound on the social optimum.
-    prove: bool = False
+    #: Largest number of small cells for a bound on the social optimum; 0 for none.
+    prove: float = 0.0
     #: Whether the objective is a loss.
     loss: bool = False
     #: Largest number of programs of cells for a choice among equilibria.
@@ -111,8 +111,10 @@ class Plan:
     method: str = "cells"
     #: Upper bound on the objective at any equilibrium; not finite if nothing is proven.
     promise: float = np.nan
-    #: Estimated seconds for cells.
-    estimate: float = np.nan
+    #: Whether cells were left out because they need too many rewards.
+    skipped: bool = False
+    #: Whether `promise` comes from all profiles.
+    complete: bool = False
     evaluations: int = 0
 
 
@@ -210,19 +212,30 @@ def seek(stage: Stage, options: Options) -> Plan:
     return relax(lambda relaxed: descend(stage, options, cells, relaxed, counted))
 
 
+def seek_within(stage: Stage, options: Options, most: float) -> Plan | None:
+    """`seek` with at most so many cells, until the deadline; None if these end it."""
+    cells, counted = tile(stage.low, stage.high, options.side), Counter[str]()
+    for doublings in range(_DOUBLINGS):
+        plan = descend(stage, options, cells, 2.0**doublings, counted, most)
+        if plan is not None or counted["cells"] >= most or options.deadline.passed:
+            return plan
+    return None
+
+
 def descend(
     stage: Stage,
     options: Options,
     cells: tuple[np.ndarray, np.ndarray],
     relaxed: float = 1.0,
     counted: Counter[str] | None = None,
+    most: float = np.inf,
 ) -> Plan | None:
     """Halve the given cells (centres and half sides) down to an agent's influence."""
     counted = Counter() if counted is None else counted
     finest = max(0.25 * stage.delta, 1e-10 * float((stage.high - stage.low).max()), 1e-300)
     stack = [cells]
     best, best_regret, looked = None, np.inf, 0
-    while stack:
+    while stack and counted["cells"] < most and not options.deadline.passed:
         centres, half = stack.pop()
         size = min(stage.chunk(), 64)
         if len(centres) > size:

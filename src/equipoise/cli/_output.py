@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.core.plain import dumps
+from equipoise.core.results import Interval
 from equipoise.report import (
     FEW,
     RunFolder,
@@ -144,8 +145,8 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution
     prices = ((name, solution["stats"].get(name)) for name in _PRICES)
-    known = ((name, one) for name, one in prices if isinstance(one, float) and one == one)
-    facts += [(name.replace("_", " "), one) for name, one in known]
+    known = ((name, one) for name, one in prices if isinstance(one, Mapping))
+    facts += [(name.replace("_", " "), str(Interval(**one))) for name, one in known]
     tolerance = np.asarray(solution["tolerance"])
     if np.isfinite(tolerance).all():
         facts.append(("tolerance", float(tolerance.max())))

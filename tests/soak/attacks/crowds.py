@@ -52,6 +52,21 @@ def gains_of(game: eq.AggregativeGame) -> dict[tuple[int, ...], float]:
     return {tuple(map(int, one.ravel())): gain_of(game, one) for one in profiles_of(game)}
 
 
+def truth_of(game: eq.AggregativeGame, tolerance: float) -> tuple[float, float]:
+    """The prices of anarchy and of stability; NaN without equilibria, or where signs differ."""
+    worths, stable = [], []
+    for plays in profiles_of(game):
+        x = game.scale * np.einsum("ta,tad->d", plays, game.influence)
+        worths.append(float((plays * game.rewards(x)).sum() / plays.sum()))
+        stable.append(gain_of(game, plays) <= tolerance)
+    most, met = max(worths), np.array(worths)[np.array(stable)]
+    if not len(met) or most * met.min() <= 0.0:
+        return np.nan, np.nan
+    ratios = (most / met.min(), most / met.max())
+    anarchy, stability = ratios if most > 0.0 else (1 / ratios[0], 1 / ratios[1])
+    return float(anarchy), float(stability)
+
+
 def _cases(
     seed: int, seconds: float, check: Callable[[np.random.Generator, int], Iterator[str]]
 ) -> Iterator[str]:
@@ -114,4 +129,84 @@ def waves(seed: int, seconds: float) -> Iterator[str]:
     return _cases(seed, seconds, check)
 
 
-ATTACKS = (lists, waves)
+def prices(seed: int, seconds: float) -> Iterator[str]:
+    """Prices of small crowds, at several time limits, with and without declared constants."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        game = draw(rng, 1 + case % 2, bool(case % 3))
+        tolerance = 0.01
+        truths = dict(zip(("anarchy", "stability"), truth_of(game, tolerance), strict=True))
+        for limit in (0.0, 0.1, 1.0, 10.0):
+            found = eq.solve(game, objective="welfare", tolerance=tolerance, time_limit=limit)
+            for name, truth in truths.items():
+                known = found.stats[f"price_of_{name}"]
+                if known is not None and not (
+                    known.lower <= truth <= known.upper or truth != truth
+                ):
+                    yield f"{limit:g} s: price of {name} {known}, truth {truth:.9g}"
+
+    return _cases(seed, seconds, check)
+
+
+def climbed(game: eq.AggregativeGame, plays: np.ndarray) -> float:
+    """The largest mean reward that moves of agents lead to, in ever smaller groups."""
+
+    def worth(q: np.ndarray) -> float:
+        x = game.scale * np.einsum("ta,tad->d", q, game.influence)
+        return float((q * game.rewards(x)).sum() / q.sum())
+
+    best, step = worth(plays), max(1, int(plays.sum()) // 20)
+    while step:
+        moved = False
+        for t, a, b in np.ndindex(*plays.shape, plays.shape[1]):
+            if a != b and plays[t, a] >= step:
+                trial = plays.copy()
+                trial[t, a] -= step
+                trial[t, b] += step
+                if (new := worth(trial)) > best + 1e-12:
+                    plays, best, moved = trial, new, True
+        step = step if moved else step // 2
+    return best
+
+
+def roads(seed: int, seconds: float) -> Iterator[str]:
+    """Large crowds on parallel roads: a better profile than the optimum found widens the price."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        agents, count = int(rng.choice([2000, 20_000])), int(rng.integers(3, 6))
+        game = eq.games.load("parallel-roads", agents=agents, roads=count, types=3)
+        for limit in (0.0, 0.1, 1.0):
+            found = eq.solve(game, objective="welfare", time_limit=limit)
+            best = climbed(game, found.policy.plays(game.types, game.actions[0]))
+            known, equilibrium = found.stats["price_of_stability"], found.stats["best_equilibrium"]
+            if known is not None and known.upper < equilibrium / best * (1 - 1e-9):
+                truth = equilibrium / best
+                yield f"{agents} on {count}, {limit:g} s: {known}, and a profile shows {truth:.6g}"
+
+    return _cases(seed, seconds, check)
+
+
+def peaks(seed: int, seconds: float) -> Iterator[str]:
+    """A narrow peak of rewards that samples miss, without a declared constant."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        n, width = 100_000, float(rng.uniform(1e-4, 1e-3))
+        k = int(rng.integers(0.1 * n, 0.9 * n))
+
+        def reward(x: np.ndarray) -> np.ndarray:
+            s = x[..., 0]
+            peak = 0.5 * np.maximum(0.0, 1.0 - np.abs(s - k / n) / width)
+            return np.stack([0.2 - 0.3 * s + peak, 0.1 + 0.0 * s + peak], -1)[..., None, :]
+
+        game = eq.AggregativeGame([[[1.0], [0.0]]], reward, counts=[n])
+        mean = float(np.array([k, n - k]) @ reward(np.array([k / n]))[0] / n)
+        found = eq.solve(game, concept="optimum")
+        if found.status.ok and found.stats["objective"] < mean - found.tolerance:
+            yield f"{found.status}; a profile has {mean:.6g}"
+        if "declare" not in found.status.message and found.stats["best_possible"] < mean:
+            yield f"called a bound: {found.status}; a profile has {mean:.6g}"
+
+    return _cases(seed, seconds, check)
+
+
+ATTACKS = (lists, waves, prices, roads, peaks)
