@@ -72,7 +72,8 @@ class TestNormalForms:
         solution = eq.solve(game, concept=concept, objective=objective)
         assert solution.status.ok
         assert solution.value.shape == (2, 2, 3)
-        assert solution.tolerance.shape == (2, 2, 3)
+        assert solution.tolerance.shape == (2, 2)
+        assert solution.stats["tolerances"].shape == (2, 2, 3)
         one = eq.solve(game[1, 0], concept=concept, objective=objective)
         assert solution.value[1, 0] == pytest.approx(one.value)
         assert solution.certificate[1, 0].concept == concept
@@ -385,18 +386,22 @@ def test_tolerances_have_one_shape_whatever_the_payoffs(batch, tolerance):
             table = np.stack([payoffs] * 2) if batch else np.array(payoffs, float)
             game = eq.NormalFormGame(table, players=2)
             solution = eq.solve(game, tolerance=tolerance, **options)
-            assert solution.tolerance.shape == ((2, 2) if batch else (2,))
-            assert np.all(solution.certificate.upper <= solution.tolerance)
+            assert solution.tolerance.shape == ((2,) if batch else ())
+            assert solution.stats["tolerances"].shape == ((2, 2) if batch else (2,))
+            assert np.all(solution.certificate.max_upper <= solution.tolerance)
             assert np.array_equal(solution.solved, [True, True] if batch else True)
     for listed in eq.equilibria(eq.NormalFormGame(NASHPY)):
-        assert listed.tolerance.shape == (2,)
+        assert listed.tolerance.shape == ()
+        assert listed.certificate.max_upper <= listed.tolerance
 
 
 def test_a_game_keeps_its_tolerance_in_a_batch():
     payoffs = np.stack([NASHPY, [np.eye(4, 3), 1 - 0.5 * np.eye(4, 3)]])
     many = eq.solve(eq.NormalFormGame(payoffs, players=2))
-    for tolerance, table in zip(many.tolerance, payoffs, strict=True):
-        np.testing.assert_array_equal(tolerance, eq.solve(eq.NormalFormGame(table)).tolerance)
+    for k, table in enumerate(payoffs):
+        one = eq.solve(eq.NormalFormGame(table))
+        assert many.tolerance[k] == one.tolerance == one.stats["tolerances"].min()
+        assert many.stats["tolerances"][k].tolist() == one.stats["tolerances"].tolist()
 
 
 @pytest.mark.parametrize("tolerance", [None, 1e-6])
@@ -407,7 +412,7 @@ def test_tolerances_of_markov_games_have_one_shape(unit, tolerance):
     for horizon, discount in ((None, 0.5), (3, 1.0)):
         zero_sum = eq.MarkovGame(reward, stay, discount, horizon=horizon)
         general = eq.MarkovGame(np.stack([reward, 0.01 * reward]), stay, discount, horizon=horizon)
-        assert eq.solve(general, **options).tolerance.shape == (2,)
+        assert eq.solve(general, **options).tolerance.shape == ()
         for concept in ("nash", "cce"):
             solution = eq.solve(zero_sum, concept=concept, **options)
             assert solution.tolerance.shape == ()
@@ -415,3 +420,30 @@ def test_tolerances_of_markov_games_have_one_shape(unit, tolerance):
     joint = eq.solve(eq.MatrixGame(reward), concept="ce", **options)
     assert joint.tolerance.shape == (2,)  # one for each game of the batch
     assert joint.solved.tolist() == [True, True]
+
+
+def pulled(**known):
+    """Three agents who each match three tenths of the mean action, from a reward function."""
+    return eq.ContinuousGame.from_function(lambda a: -((a - 0.3 * a.mean()) ** 2), 3, **known)
+
+
+@pytest.mark.parametrize(
+    ("game", "options", "name", "advice"),
+    [
+        (pulled(), {}, "not solved", "declare the `curvature`"),
+        (pulled(lipschitz=10.0), {}, "not solved", "declare the `curvature`"),
+        (pulled(curvature=3.0), {"tolerance": 1e-300}, "not solved", "includes rounding"),
+        (DILEMMA, {"tolerance": 1e-18}, "not solved", "includes rounding"),
+        (DILEMMA, {"tolerance": 1e-18, "concept": "ce"}, "not solved", "includes rounding"),
+        (
+            eq.NormalFormGame(1e200 * RNG.random((3, 3, 3, 3))),
+            {"method": "logit", "time_limit": 0.0},
+            "out of time",
+            "raise `time_limit`",
+        ),
+    ],
+)
+def test_what_may_help_is_said(game, options, name, advice):
+    status = eq.solve(game, **options).status
+    assert (status.name, status.ok) == (name, False)
+    assert advice in status.message.partition(": ")[2]

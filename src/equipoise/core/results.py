@@ -515,9 +515,10 @@ class Solution(Generic[P]):
     certificate: Certificate
     #: How the computation ended.
     status: Status
-    #: Largest gain allowed, in units of reward, with the game's batch axes: one number for each
-    #: player (on the last axis) in general-sum `NormalFormGame` and `MarkovGame`, and one number in
-    #: all other games. NaN where no tolerance was requested. `solved` compares it with `upper`.
+    #: Largest gain allowed, in units of reward: one number for each game of a batch, NaN where no
+    #: tolerance was requested. `solved` compares it with `upper`. Players of general-sum games
+    #: whose payoffs have very different ranges have tolerances of their own,
+    #: `stats["tolerances"]`, and this is the smallest.
     tolerance: Array = np.nan
     #: Everything else that the solver reports, such as `method`, `iterations` or `aggregate`.
     stats: dict[str, Any] = field(default_factory=dict)

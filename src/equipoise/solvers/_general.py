@@ -27,6 +27,7 @@ from equipoise.games import (
     MatrixGame,
     Mixture,
     NormalFormGame,
+    PolynomialTerms,
     Profile,
 )
 from equipoise.solvers import _bimatrix, _nplayer
@@ -34,16 +35,26 @@ from equipoise.solvers._continuous import largest_reward
 from equipoise.solvers._continuous import solve_continuous as find_continuous
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
-from equipoise.solvers._matrix import TOLERANCE, as_tolerance, make_status, solve_matrix
+from equipoise.solvers._matrix import ROUNDING, TOLERANCE, as_tolerance, make_status, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
-from equipoise.solvers._units import by_player, by_range, in_usual_units, is_plain, similar
+from equipoise.solvers._units import (
+    BETTER,
+    OUTCOMES,
+    by_player,
+    by_range,
+    in_usual_units,
+    is_plain,
+    more_help,
+    one_tolerance,
+    similar,
+    status_of,
+)
 
 Progress = Callable[[dict[str, Any]], None]
 #: Default time limit of games with three and more players, in seconds.
 TIME_LIMIT = 60.0
 
-_OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
 #: Why some equilibria are not listed, by what ended the search for them.
 _UNLISTED = {
     "time": "time ran out, and more may exist: raise `time_limit`",
@@ -68,7 +79,8 @@ def solve_matrix_game(
     both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2, labels=game.labels)
     options: dict[str, Any] = {"concept": concept, "objective": objective}
     found = solve_normal_form(both, tolerance=tolerance, time_limit=time_limit, **options)
-    return replace(found, value=found.value[..., 0], tolerance=found.tolerance[..., 0])
+    stats = {name: value for name, value in found.stats.items() if name != "tolerances"}
+    return replace(found, value=found.value[..., 0], stats=stats)
 
 
 @in_usual_units
@@ -166,14 +178,14 @@ def solve_normal_form(
         message = f"quantal response equilibrium at rationality {rationality:g}, not a Nash one"
         if not reached.all():
             message = f"the logit path was not followed to rationality {rationality:g}"
-        name = Outcome.SOLVED if reached.all() else _OUTCOMES.get(ended, Outcome.NOT_SOLVED)
-        status, none = Status(name, message, reached), np.full((*batch, game.players), np.nan)
+        name = Outcome.SOLVED if reached.all() else OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+        status, none = Status(name, message, reached), np.full(batch, np.nan)
         return Solution(policy, certificate.value, certificate, status, none, stats)
     allowed = by_player(game, allowed, tolerance)
-    status = _status(certificate, allowed, ended, how)
-    if objective is not None and status.ok and ended in _OUTCOMES:
-        message = "; a better one for the objective may exist, up to stats['bound']"
-        status = replace(status, message=status.message + message)
+    status = status_of(certificate, allowed, ended, how, more_help(game, concept))
+    if objective is not None and status.ok and ended in OUTCOMES:
+        status = replace(status, message=status.message + BETTER)
+    allowed = one_tolerance(game, allowed, stats)
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
@@ -188,19 +200,6 @@ def _stats(found: list[dict[str, Any]], batch: tuple[int, ...]) -> dict[str, Any
 def _ranges(payoffs: np.ndarray) -> np.ndarray:
     """(1, 2): zero and the largest payoff range of any player, which sets the tolerance."""
     return np.array([[0.0, np.ptp(payoffs.reshape(len(payoffs), -1), -1).max()]])
-
-
-def _status(certificate: Any, allowed: np.ndarray, ended: str, method: str) -> Status:
-    """Return the certificate's status; if it misses the tolerance, say what ended the search."""
-    advice = "raise `tolerance`"
-    if ended == "time":
-        advice = "raise `time_limit`"
-    elif ended == "interrupted":
-        advice = "this is the best policy found before the interruption"
-    status = make_status(certificate, allowed, method, advice)
-    if status.ok or ended not in _OUTCOMES:
-        return status
-    return Status(_OUTCOMES[ended], status.message, status.solved)
 
 
 def _solve_bimatrices(
@@ -223,7 +222,8 @@ def _solve_bimatrices(
     def certified() -> tuple[Profile, TableCertificate, Status]:
         policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
         certificate = certify(game, policy)
-        status = make_status(certificate, allowed, "Lemke-Howson", "raise `tolerance`")
+        late = "time" if time.monotonic() > deadline else "stuck"
+        status = status_of(certificate, allowed, late, "Lemke-Howson", "try another `start`")
         return policy, certificate, status
 
     lost = ~(total(x) > 0.5)
@@ -242,6 +242,7 @@ def _solve_bimatrices(
         pivots[missed] += more
         policy, certificate, status = certified()
     stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
+    allowed = one_tolerance(game, allowed, stats)
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
@@ -301,11 +302,12 @@ def solve_markov_game(
     certificate = certify(game, policy, concept=concept)
     ended = "solved" if answer.ended == "stuck" else answer.ended
     allowed = by_player(game, allowed, tolerance)
-    status = _status(certificate, allowed, ended, answer.method)
+    status = status_of(certificate, allowed, ended, answer.method, more_help(game, concept))
     stats: dict[str, Any] = {"method": answer.method, "steps": len(answer.joint)}
     if answer.truncation:
         stats["truncation"] = answer.truncation
     stats["seconds"] = time.perf_counter() - begun
+    allowed = one_tolerance(game, allowed, stats)
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
 
 
@@ -342,8 +344,8 @@ def solve_structured(
         progress=progress,
     )
     policy = Mixture(found.policies, found.weights)
-    certificate = certify(game, policy)
-    status = _status(certificate, allowed, found.ended, found.method)
+    certificate, advice = certify(game, policy), "try another `key`"
+    status = status_of(certificate, allowed, found.ended, found.method, advice, who="agent")
     stats = {"method": found.method, "programs": found.rounds}
     stats["seconds"] = time.perf_counter() - begun
     return Solution(policy, certificate.value, certificate, status, allowed, stats)
@@ -371,8 +373,13 @@ def solve_continuous(
     found = find_continuous(
         game, tolerance=0.1 * float(allowed), time_limit=time_limit, seed=key, progress=progress
     )
-    certificate = certify(game, found.policy)
-    status = _status(certificate, allowed, found.ended, found.method)
+    certificate, bound = certify(game, found.policy), ROUNDING
+    if not isinstance(game.terms, PolynomialTerms) and game.terms.curvature is None:
+        bound = "declare the `curvature` of rewards, from which narrow bounds are computed"
+    words: dict[str, Any] = {"bound": bound, "who": "agent"}
+    status = status_of(
+        certificate, allowed, found.ended, found.method, "try another `key`", **words
+    )
     stats = {"method": found.method, "seconds": time.perf_counter() - begun}
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
 
@@ -465,7 +472,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         ended = "listed in part"
         if not len(pure):
             mixed = _nplayer.nash(payoffs, time_limit=time_limit)
-            profiles, ended = [mixed.profile], mixed.ended if mixed.ended in _OUTCOMES else ended
+            profiles, ended = [mixed.profile], mixed.ended if mixed.ended in OUTCOMES else ended
             what = "mixed equilibrium and no pure equilibrium; other mixed ones are not listed"
     if ended != "solved" and len(free) <= 2:  # add equilibria that are cheap to compute
         one = solve_table(payoffs, time_limit=1.0).profile
@@ -484,7 +491,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         components, subsets = [], []
         what = f"equilibria; {_UNLISTED[ended]}"
     solved = np.array(ended == "solved" and all(s.status.ok for s in solutions))
-    name = Outcome.SOLVED if solved else _OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+    name = Outcome.SOLVED if solved else OUTCOMES.get(ended, Outcome.NOT_SOLVED)
     return Equilibria(
         tuple(solutions),
         tuple(tuple(part) for part in components),
@@ -497,6 +504,7 @@ def _certified(game: Any, payoffs: np.ndarray, profile: Any) -> Solution:
     policy = Profile(profile)
     certificate = certify(game, policy)
     allowed = by_player(game, as_tolerance(None, _ranges(payoffs), ()))
-    status = make_status(certificate, allowed, "", "raise `tolerance`")
+    status = make_status(certificate, allowed, "", ROUNDING)
     value = certificate.value[..., 0] if isinstance(game, MatrixGame) else certificate.value
-    return Solution(policy, value, certificate, status, allowed)
+    stats: dict[str, Any] = {}
+    return Solution(policy, value, certificate, status, one_tolerance(game, allowed, stats), stats)

@@ -86,7 +86,13 @@ def as_tolerance(
     return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
 
 
-def make_status(certificate: Certificate, allowed: Any, how: str, advice: str) -> Status:
+#: What helps if a policy's gains meet the tolerance and only their bounds do not.
+ROUNDING = "only the bound, which includes rounding, exceeds the tolerance: raise `tolerance`"
+
+
+def make_status(
+    certificate: Certificate, allowed: Any, how: str, advice: str, who: str = "player"
+) -> Status:
     """Compare the proven bounds on all gains with the tolerance of every game, or every player.
 
     `how` says how the policy was computed, and `advice` what helps if a game is not solved.
@@ -105,7 +111,7 @@ def make_status(certificate: Certificate, allowed: Any, how: str, advice: str) -
             numbers = certificate.gains.max(), certificate.upper.max(), allowed.min(), allowed.max()
             gain, upper, low, high = (float(x) for x in numbers)
     said = [f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}"]
-    message = f"{describe_gains(gain, upper)} ({', '.join(said + [how] * bool(how))})"
+    message = f"{describe_gains(gain, upper, who)} ({', '.join(said + [how] * bool(how))})"
     if games > 1:
         message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
     if not missed:

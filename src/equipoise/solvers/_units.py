@@ -7,6 +7,7 @@ status refer to the policy in the original game.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -14,12 +15,20 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.reductions import largest
+from equipoise.core.reductions import largest, smallest
 from equipoise.core.results import SMALLEST, Outcome, Solution, Status
 from equipoise.core.rounding import Normalised, normalise
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
-from equipoise.solvers._matrix import make_status
+from equipoise.solvers._matrix import ROUNDING, make_status
 
+#: Outcomes of searches that ended early, by what ended them.
+OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+_ADVICE = {
+    "time": "raise `time_limit`",
+    "interrupted": "this is the best policy found before the interruption",
+}
+#: Said of an equilibrium if the search for the best one ended early.
+BETTER = "; a better one for the objective may exist, up to stats['bound']"
 _LARGEST = float(np.finfo(np.float64).max)
 #: If players' payoff ranges differ by more than this factor, each gets its own tolerance.
 _SIMILAR = 16.0
@@ -96,12 +105,15 @@ def _restored(
     if "truncation" in stats:
         stats["truncation"] = float(np.ldexp(stats["truncation"], np.max(table.exponent)))
     if concept == "logit":
-        allowed = found.tolerance
-        return Solution(found.policy, certificate.value, certificate, found.status, allowed, stats)
+        none = found.tolerance
+        return Solution(found.policy, certificate.value, certificate, found.status, none, stats)
     allowed = by_player(game, _default(game, table, found), options.get("tolerance"))
-    status = make_status(certificate, allowed, stats.get("method", ""), "raise `tolerance`")
-    if not status.ok and found.status.name not in (Outcome.SOLVED, Outcome.NOT_SOLVED):
-        status = Status(found.status.name, status.message, status.solved)
+    ended = next((why for why, name in OUTCOMES.items() if found.status.name == name), "stuck")
+    advice = more_help(game, concept)
+    status = status_of(certificate, allowed, ended, stats.get("method", ""), advice)
+    if status.ok and found.status.message.endswith(BETTER):
+        status = replace(status, message=status.message + BETTER)
+    allowed = one_tolerance(game, allowed, stats)
     return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
 
 
@@ -140,6 +152,51 @@ def by_player(game: Any, allowed: np.ndarray, tolerance: float | None = None) ->
     return by_range(each, allowed)
 
 
+def status_of(
+    certificate: Any,
+    allowed: np.ndarray,
+    ended: str,
+    how: str,
+    advice: str,
+    *,
+    bound: str = ROUNDING,
+    who: str = "player",
+) -> Status:
+    """Return the certificate's status; if it misses the tolerance, say what may help.
+
+    `ended` says what ended the search, `advice` what helps if some gain exceeds its tolerance, and
+    `bound` what helps if only a bound does.
+    """
+    each = allowed.ndim == np.ndim(certificate.gains)
+    if ended in OUTCOMES:
+        advice = _ADVICE[ended]
+    elif np.all((certificate.gains if each else certificate.max_gain) <= allowed):
+        advice = bound
+    status = make_status(certificate, allowed, how, advice, who)
+    if status.ok or ended not in OUTCOMES:
+        return status
+    return Status(OUTCOMES[ended], status.message, status.solved)
+
+
+def more_help(game: Any, concept: str) -> str:
+    """Return what may help where no equilibrium of a normal form or a Markov game was found."""
+    if isinstance(game, MarkovGame) and game.horizon is None:
+        return "limit the game by `horizon`"
+    if concept != "nash":
+        return "linear programs are not more accurate: raise `tolerance`"
+    if isinstance(game, MarkovGame) or game.players > 2:
+        return 'try `concept="ce"`, a linear program'
+    return "try another `start`"
+
+
+def one_tolerance(game: Any, allowed: np.ndarray, stats: dict[str, Any]) -> np.ndarray:
+    """Return one tolerance for each game, the smallest, and put those of all players in `stats`."""
+    if allowed.ndim == len(game.batch_shape):
+        return allowed
+    stats["tolerances"] = allowed
+    return np.asarray(smallest(allowed))
+
+
 def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """Return tolerances (..., players) for ranges (..., players) and tolerances `allowed` (...)."""
     top = np.expand_dims(largest(each), -1)
@@ -155,7 +212,8 @@ def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
     """Return the default tolerance, a fraction of the largest range, in the game's units."""
     axes = _payoffs(game)[1]
     each = np.ptp(table.scaled, tuple(range(-axes, 0)))
-    share = largest(np.asarray(found.tolerance)) / np.maximum(each.max(-1), SMALLEST)
+    top = largest(found.stats["tolerances"]) if "tolerances" in found.stats else found.tolerance
+    share = np.asarray(top) / np.maximum(each.max(-1), SMALLEST)
     exponent = np.asarray(table.exponent)
     if exponent.ndim < each.ndim:
         exponent = exponent[..., None]
