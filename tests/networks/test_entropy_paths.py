@@ -46,6 +46,16 @@ def test_does_not_depend_on_the_path_flows_it_begins_with():
     assert eq.certify(game, policy).relative_gap_upper < 1e-10
 
 
+def test_paths_that_the_link_flows_leave_empty():
+    """Cheapest paths of used links, of which some cannot carry anything: their factors are zero."""
+    game = city(rows=10, columns=10, zones=6)
+    solution = eq.solve(game)
+    policy = eq.networks.entropy_paths(game, solution)
+    np.testing.assert_allclose(policy.flows, solution.policy.flows, atol=1e-6)
+    assert policy.path_flows.min() < 1e-9 * game.demand.min()
+    assert entropy(game, policy) > entropy(game, solution.policy)
+
+
 def test_sioux_falls_and_zones():
     for name, paths in (("SiouxFalls", 770), ("Anaheim", 1634)):
         game = published(name)

@@ -25,6 +25,10 @@ _NEAR, _USED = 1e-7, 1e-10
 _MISSED = 1e-11
 #: Largest numbers of Newton steps, of conjugate gradients in each, and of halvings of a step.
 _STEPS, _ITERATIONS, _HALVINGS = 200, 500, 40
+#: Steps are damped: the curvature of the dual grows by this fraction of the link flows at first, by
+#: a tenth of that after a full step, and by ten times that after one that was halved. A path that
+#: the link flows leave empty has a factor of zero, and without damping steps towards it explode.
+_DAMPING, _LEAST_DAMPING = 1e-3, 1e-14
 
 
 def entropy_paths(game: NetworkGame, solution: Any, *, most: int = 200_000) -> FlowPolicy:
@@ -129,18 +133,22 @@ def _spread(game: NetworkGame, target: np.ndarray, pairs: np.ndarray, table: Any
         dual = float(demand @ (top + np.log(total)) - factors @ target)
         return dual, share * (demand / total)[pairs]
 
-    value, flows = at(factors)
+    (value, flows), damping = at(factors), _DAMPING
     for _ in range(_STEPS):
         missed = columns @ flows - target
         if np.abs(missed).max() <= _MISSED * scale:
             return flows
 
-        def curved(y: np.ndarray, flows: np.ndarray = flows) -> np.ndarray:
+        size = columns @ flows + 1e-12 * scale
+        ridge = damping * size
+
+        def curved(
+            y: np.ndarray, flows: np.ndarray = flows, ridge: np.ndarray = ridge
+        ) -> np.ndarray:
             along = table @ y
             mean = np.add.reduceat(flows * along, first) / demand
-            return columns @ (flows * (along - mean[pairs]))
+            return columns @ (flows * (along - mean[pairs])) + ridge * y
 
-        size = columns @ flows + 1e-12 * scale
         system = operator(shape, curved, dtype=float)
         inverse = operator(shape, lambda y, size=size: y / size, dtype=float)
         step, _ = cg(system, -missed, rtol=1e-3, maxiter=_ITERATIONS, M=inverse)
@@ -153,7 +161,9 @@ def _spread(game: NetworkGame, target: np.ndarray, pairs: np.ndarray, table: Any
                 break
             part *= 0.5
         else:
-            break
+            damping *= 100.0
+            continue
+        damping = max(damping * (0.1 if part == 1.0 else 10.0), _LEAST_DAMPING)
         factors, value, flows = factors + part * step, tried, new
     expected = f"link flows that the cheapest paths carry to within {_MISSED:g} of the largest"
     found = f"an error of {np.abs(columns @ flows - target).max() / scale:.2g}"
