@@ -42,13 +42,13 @@ def test_the_run_folder_has_a_page_which_is_not_made_again(capsys, tmp_path):
     page = tmp_path / "run" / "report.html"
     assert play(tmp_path / "run") == 0
     assert str(page) in "".join(capsys.readouterr().out.split())
-    assert "Curves of gap" in page.read_text()
+    assert "Curves of NashConv" in page.read_text()
     page.write_text("mine")
     assert play(tmp_path / "run") == 0
     assert page.read_text() == "mine"
     page.unlink()  # as a folder of an older version has none
     assert play(tmp_path / "run") == 0
-    assert "Curves of gap" in page.read_text()
+    assert "Curves of NashConv" in page.read_text()
 
 
 def test_the_drawn_path_begins_at_the_first_round_and_says_of_which_game(capsys, tmp_path):
@@ -261,7 +261,7 @@ def test_players_of_a_folder_are_seated_beside_mirror_descent(capsys, tmp_path, 
     assert main([*words, "--run", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "against omd" in " ".join(out.split())
-    assert "OMD gap" in out
+    assert "of OMD" in out
     record = Record.load(folder)
     games = dynamics.SelfPlay(actions=2, games=3).sample()
     players, omd = eq.incontext.load(trained)[0], dynamics.OMD()

@@ -74,7 +74,7 @@ def test_a_page_shows_numbers_curves_tables_and_commands_of_all_runs(tmp_path):
         assert expected in text
     alts = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
     assert alts == [
-        "Curves of gap: one from 0.1 at round 1 to 0.00316 at 1000; "
+        "Curves of NashConv: one from 0.1 at round 1 to 0.00316 at 1000; "
         "two from 0.2 at round 1 to 0.00632 at 1000."
     ]
     (command,) = [run.command for run in read_runs([one])]
@@ -137,7 +137,7 @@ def test_an_unfinished_run_is_drawn_like_a_finished_one(tmp_path):
     assert np.allclose(curves["average_gap"][""].error, 0.1 / np.array(ROUNDS))
     page = parse(compare([run]).html())
     (alt,) = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
-    what = "gap of the average policies"
+    what = "NashConv of the average policies"
     assert alt == f"Curves of {what}: {what} from 1 at round 1 to 0.001 at 1000."
 
 

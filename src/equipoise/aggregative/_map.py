@@ -21,7 +21,9 @@ from equipoise.aggregative._subroutine import Options, as_worth, descend, reward
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.html import format_value
 from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.text import about, first_rows, named
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 from equipoise.runs import interruptible
 
@@ -97,6 +99,21 @@ class Listing(Sequence[Equilibrium]):
     def __len__(self) -> int:
         return len(self.equilibria)
 
+    def __str__(self) -> str:
+        """Return what was found, and the aggregate, gain and welfare of each equilibrium."""
+        rows = (
+            (
+                f"aggregate {format_value(one.aggregate)}",
+                f"gain {format_value(one.gain)}",
+                f"welfare {format_value(one.welfare)}",
+                *([] if one.stage is None else [f"step {one.stage[0]}, state {one.stage[1]}"]),
+            )
+            for one in self.equilibria
+        )
+        title = about(self).title
+        lines = [title] if title else []
+        return "\n".join([*lines, f"{self.status}", *first_rows(rows, len(self))])
+
     @overload
     def __getitem__(self, index: int) -> Equilibrium: ...
     @overload
@@ -159,14 +176,14 @@ def equilibria(
     if spacing is not None:
         checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)
     if isinstance(game, AggregativeGame):
-        return _listing([_map(game, spacing, worth, None, tolerance, PROFILES)])
+        return named(_listing([_map(game, spacing, worth, None, tolerance, PROFILES)]), game.about)
     parts = []
     most = max(PROFILES // (game.horizon * game.states), Options.profiles)
     limit = stage_tolerance(game, TOLERANCE * _range_of(game) if tolerance is None else tolerance)
     for h, s in np.ndindex(game.horizon, game.states):
         own = worth if worth is None or worth.ndim == 2 else worth[h, s]
         parts.append(_map(game.stage(h, s), spacing, own, (h, s), limit, most))
-    return _listing(parts)
+    return named(_listing(parts), game.about)
 
 
 def _range_of(game: AggregativeMarkovGame) -> float:

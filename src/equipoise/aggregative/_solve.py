@@ -42,6 +42,7 @@ from equipoise.core.results import (
     Status,
     describe_gains,
 )
+from equipoise.core.text import named
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
 from equipoise.runs import interruptible
 
@@ -252,7 +253,8 @@ def _solve(
     skipped = any(plan.skipped for plan in plans)
     status = make_status(game, certificate, tolerance, options, stats, deadline, skipped)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
-    return Solution(policy, value, certificate, status, float(tolerance), stats)
+    solution = Solution(policy, value, certificate, status, float(tolerance), stats)
+    return named(solution, game.about)
 
 
 def _plan(

@@ -22,7 +22,9 @@ from equipoise.core.results import (
     Solution,
     Status,
     TableCertificate,
+    policy_in,
 )
+from equipoise.core.text import named
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
@@ -152,9 +154,9 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     >>> certificate.gains.tolist(), certificate.exact
     ([0.0, 1.0], True)
     """
-    kind = kinds.kind_of(game)
+    kind, policy = kinds.kind_of(game), policy_in(policy)
     checks.check_concrete("certify", _PURE, game, policy)
-    return KINDS[kind](game, policy, concept)
+    return named(KINDS[kind](game, policy, concept), game.about)
 
 
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:

@@ -55,10 +55,10 @@ class Play:
     """Let two learners play random games, and measure NashConv and regret.
 
     Without options, the pre-trained players "any" play 1,000 rounds of 3 x 3 games, and the table
-    compares them with mirror descent (OMD gap). A learner is named, or pre-trained: "any", "markov"
-    for Markov games, and the others that `equipoise evaluate` accepts, or a folder that `equipoise
-    pretrain` wrote. Pre-trained players play as many rounds as they were trained for, about 1,000.
-    As guarded:any, they play longer: mirror descent continues from their policies.
+    compares them with mirror descent (of OMD). A learner is named, or pre-trained: "any",
+    "markov" for Markov games, and the others that `equipoise evaluate` accepts, or a folder that
+    `equipoise pretrain` wrote. Pre-trained players play as many rounds as they were trained for,
+    about 1,000. As guarded:any, they play longer: mirror descent continues from their policies.
 
     Most learners, and all pre-trained ones, see only their own actions and rewards; optimistic and
     regret-matching see the reward of every own action, and best-responder sees the game.

@@ -22,8 +22,8 @@ def format_value(value: Any, digits: int = 4) -> str:
     **Example**
 
     >>> from equipoise.report import format_value
-    >>> [format_value(x) for x in (1 / 7, 100_000, 1.6e-16, 0.0, True, None, "rps")]
-    ['0.1429', '100,000', '1.6e-16', '0', 'yes', '–', 'rps']
+    >>> [format_value(x) for x in (1 / 7, 100_000, 11_274.4, 1.6e-16, 0.0, True, None, "rps")]
+    ['0.1429', '100,000', '11,274', '1.6e-16', '0', 'yes', '–', 'rps']
     """
     if value is None:
         return "–"
@@ -33,6 +33,8 @@ def format_value(value: Any, digits: int = 4) -> str:
         return f"{int(value):,}"
     if isinstance(value, float | np.floating):
         number = float(value)
+        if 10.0 ** (digits - 1) <= abs(number) < 1e15:
+            return f"{number:,.0f}"
         if number != 0 and math.isfinite(number) and not 1e-4 <= abs(number) < 1e6:
             return f"{number:.2g}" if abs(number) < 1 else f"{number:.{digits - 1}e}"
         return f"{number:.{digits}g}" if number else "0"

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from equipoise.core.errors import InputError
+from equipoise.core.html import format_value
 from equipoise.core.results import AggregativeCertificate, Certificate, TableCertificate
+from equipoise.core.text import not_negative
 
 __all__ = ["NetworkCertificate", "certificate_from_plain"]
 
@@ -89,6 +91,11 @@ class NetworkCertificate(Certificate):
         """Proven bound on the relative gap, including rounding and missing travellers."""
         gap = max(float(self.total_cost) - float(self.least_cost), 0.0)
         return self._part(gap + float(self.gap_rounding))
+
+    def _in_all(self) -> list[str]:
+        found = not_negative(self.relative_gap, self.relative_gap_upper)
+        most = format_value(self.relative_gap_upper)
+        return [f"relative gap {format_value(found)}, at most {most}"]
 
     def _part(self, gap: float) -> float:
         total = abs(float(self.total_cost))  # an oracle's costs may be negative

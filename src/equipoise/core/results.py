@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
+from textwrap import wrap
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.html import ROWS, html_card, html_facts, html_table
+from equipoise.core.html import ROWS, format_value, html_card, html_facts, html_table
 from equipoise.core.reductions import largest, total
+from equipoise.core.text import ROWS as TEXT_ROWS
+from equipoise.core.text import WIDTH, about, cut, first_rows, not_negative
 
 #: A NumPy array, or a JAX array on an accelerator.
 Array: TypeAlias = np.ndarray | Any
@@ -61,6 +64,18 @@ class Outcome(enum.StrEnum):
     def _missing_(cls, value: object) -> "Outcome | None":
         """Return the present name of an outcome in files of version 0.2."""
         return cls.NOT_SOLVED if value == "within the proven bound" else None
+
+
+def policy_in(value: Any) -> Any:
+    """Return the policy of a solution or another result that has one; any other value unchanged.
+
+    >>> import equipoise as eq
+    >>> solution = eq.solve(eq.MatrixGame([[1, -1], [-1, 1]]))
+    >>> policy_in(solution) is solution.policy is policy_in(solution.policy)
+    True
+    """
+    policy = getattr(value, "policy", None)  # a learner has a method of this name
+    return value if policy is None or callable(policy) else policy
 
 
 def describe_gains(gain: float, upper: float, who: str = "player") -> str:
@@ -229,6 +244,39 @@ class Certificate(ABC):
         if missing := [name for name in needed if name not in content]:
             raise ValueError(f"certificate: expected the keys {needed}, found no {missing}")
         return cls(**content)
+
+    def __str__(self) -> str:
+        """Return what is proven and the gains of the players, or the largest ones if many."""
+        words, rounding = about(self), self.rounding
+        gains, upper = np.asarray(self.gains), np.asarray(self.upper)
+        lines = [words.title] if words.title else []
+        if gains.ndim > 1:
+            worst = not_negative(gains.max(), rounding), float(upper.max())
+            games = f"{gains[..., 0].size:,} games: {describe_gains(*worst, words.who)}"
+            return "\n".join([*lines, games])
+        largest_gain = not_negative(self.max_gain, rounding)
+        lines.append(describe_gains(largest_gain, float(self.max_upper), words.who))
+        lines += self._in_all()
+        order = np.argsort(-gains, kind="stable") if len(gains) > TEXT_ROWS else range(len(gains))
+        each = words.players in (0, len(gains))  # link flows have one gain of all travellers
+        rows = (
+            (
+                words.player(int(i)) if each else "all",
+                f"gain {format_value(not_negative(gains[i], rounding))}",
+                f"at most {format_value(float(upper[i]))}",
+            )
+            for i in order
+        )
+        most = TEXT_ROWS if len(gains) <= TEXT_ROWS else 3
+        return "\n".join([*lines, *first_rows(rows, len(gains), most)])
+
+    def _in_all(self) -> list[str]:
+        """Return a line on all players together."""
+        if self.concept != "nash":
+            return []
+        whole = not_negative(self.nash_conv, np.sum(self.rounding))
+        most = float(np.asarray(self.upper).sum())
+        return [f"NashConv {format_value(whole)}, at most {format_value(most)}"]
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: the interval of the largest gain, and that of each player."""
@@ -535,6 +583,30 @@ class Solution(Generic[P]):
         return _same(self.to_plain(), other.to_plain())
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.status)!r})"
+
+    def __str__(self) -> str:
+        """Return the outcome, the value and who plays what, in a few lines."""
+        words = about(self)
+        lines = [words.title] if words.title else []
+        lines += wrap(str(self.status), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        value = np.asarray(self.value, np.float64)
+        if value.ndim < 2 and 0 < value.size <= TEXT_ROWS:
+            shown = [format_value(number) for number in value.ravel().tolist()]
+            if value.ndim and not words.batch_shape:
+                states = self.certificate.state_gains is not None
+                shown = [
+                    f"{words.named('state', i) if states else words.player(i)} {number}"
+                    for i, number in enumerate(shown)
+                ]
+            lines.append(cut(f"{words.measure}: {', '.join(shown)}"))
+        policy: Any = self.policy
+        if policy is not None and not words.batch_shape:
+            count, rows = policy.in_words(words)
+            lines += first_rows(rows, count)
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: the outcome, the value, the policy and the certificate."""

@@ -32,11 +32,11 @@ _DRAWN = 0
 #: Column headings of the table by their names in the metrics.
 _COLUMNS = {
     "step": "rounds",
-    "gap": "gap",
-    "gap_error": "± gap",
-    "average_gap": "average",
+    "gap": "NashConv",
+    "gap_error": "±",
+    "average_gap": "of average",
     "average_gap_error": "± average",
-    "omd_gap": "OMD gap",
+    "omd_gap": "of OMD",
     "row_regret": "row regret",
     "column_regret": "col. regret",
 }

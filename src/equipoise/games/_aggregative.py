@@ -33,6 +33,8 @@ class Crowd(SingleGame):
     counts: eqx.AbstractVar[np.ndarray]
     scale: eqx.AbstractVar[float]
     labels: eqx.AbstractVar[Labels]
+    _who: ClassVar[str] = "agent"
+    _measure: ClassVar[str] = "mean reward"
 
     @property
     def types(self) -> int:

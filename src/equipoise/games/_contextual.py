@@ -83,6 +83,7 @@ class ContextualGame(InteractionGame):
     """
 
     kind: ClassVar[str] = "contextual"
+    _who: ClassVar[str] = "agent"
     interactions: Interactions
     context_probabilities: np.ndarray
     #: Number of actions of each agent.

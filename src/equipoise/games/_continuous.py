@@ -158,6 +158,7 @@ class ContinuousGame(SingleGame):
     """
 
     kind: ClassVar[str] = "continuous"
+    _who: ClassVar[str] = "agent"
     terms: PolynomialTerms | RewardFunction
     context_probabilities: np.ndarray
     transitions: np.ndarray | None

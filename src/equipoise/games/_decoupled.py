@@ -54,6 +54,7 @@ class DecoupledMarkovGame(InteractionGame):
     """
 
     kind: ClassVar[str] = "decoupled-markov"
+    _who: ClassVar[str] = "agent"
     interactions: Interactions
     transitions: np.ndarray
     initial: np.ndarray

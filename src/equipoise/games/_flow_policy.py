@@ -1,11 +1,14 @@
 """Policies of travellers in a network: link flows, and path flows where they are known."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.html import format_value
+from equipoise.core.text import About
 from equipoise.core.values import read_only, read_only_integers
 from equipoise.games._policy import Policy
 
@@ -150,6 +153,12 @@ class FlowPolicy(Policy):
             raise InputError("path_links", expected, found)
         if count and self.path_pairs.min() < 0:
             raise InputError("path_pairs", "populations of the game, from 0", self.path_pairs.min())
+
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return the flow of each link, the largest first."""
+        flows = self.total
+        order = np.argsort(-flows, kind="stable")
+        return len(flows), ((about.link(int(k)), format_value(float(flows[k]), 6)) for k in order)
 
     @property
     def total(self) -> np.ndarray:

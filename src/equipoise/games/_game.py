@@ -5,11 +5,13 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 
 from equipoise.core import InputError
+from equipoise.core.text import About, cut
 from equipoise.core.values import Value
 
 
@@ -212,6 +214,9 @@ class Game(Value):
 
     #: Name of this kind in the catalogue, in records and in `equipoise.games.kinds`.
     kind: ClassVar[str]
+    #: Who gains, and what the value of a solution measures.
+    _who: ClassVar[str] = "player"
+    _measure: ClassVar[str] = "value"
     #: Names of players, actions and so on; see `Labels`.
     labels: eqx.AbstractVar[Labels]
 
@@ -233,6 +238,27 @@ class Game(Value):
     @abstractmethod
     def describe(self) -> str:
         """Return a one-line description of the game."""
+
+    @property
+    def about(self) -> About:
+        """Description and names for what is printed of the game and its solutions."""
+        words = (self._who, self._measure)
+        return About(self.describe(), self.labels, *words, self.players, self.batch_shape)
+
+    def __str__(self) -> str:
+        """Return the description and the names of players, actions, states, types and contexts."""
+        about = self.about
+        lines = [about.title]
+        for field in fields(self.labels):
+            names = getattr(self.labels, field.name)
+            if names is not None and field.name == "actions":
+                names = dict.fromkeys(name for own in names for name in own)
+            if names is not None:
+                lines.append(cut(f"  {field.name}: {', '.join(islice(names, 40))}"))
+        if about.links is not None:
+            first = map(about.link, range(min(len(about.links[0]), 40)))
+            lines.append(cut(f"  links: {', '.join(first)}"))
+        return "\n".join(lines)
 
 
 class SingleGame(Game):

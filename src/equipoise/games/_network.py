@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.results import SMALLEST
 from equipoise.core.rounding import EPS, TINY
 from equipoise.core.routes import Graph
+from equipoise.core.text import About
 from equipoise.core.values import frozen, read_only
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._link_costs import check_function, integral, values_of
@@ -75,6 +76,8 @@ class NetworkGame(SingleGame):
     """
 
     kind: ClassVar[str] = "network"
+    _who: ClassVar[str] = "traveller"
+    _measure: ClassVar[str] = "mean cost"
     tails: np.ndarray
     heads: np.ndarray
     origins: np.ndarray
@@ -281,6 +284,15 @@ class NetworkGame(SingleGame):
         count = len(self.values_of_time)
         kinds = f" of {count} classes" if count > 1 else ""
         return f"road network of {self.links} links between {nodes} nodes; {who} in {where}{kinds}"
+
+    @property
+    def about(self) -> About:
+        """Description and names, with the ends of the links."""
+        links, trips = (self.tails, self.heads), (self.origins, self.destinations)
+        if self.atomic:  # the drivers have no names
+            labels = Labels(states=self.labels.states)
+            return replace(super().about, labels=labels, who="driver", links=links)
+        return replace(super().about, links=links, trips=trips)
 
     def times(self, flows: Any) -> np.ndarray:
         """(links,): cost of each link at its flow, without tolls."""

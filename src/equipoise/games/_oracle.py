@@ -43,6 +43,8 @@ class OracleGame(SingleGame):
     """
 
     kind: ClassVar[str] = "oracle"
+    _who: ClassVar[str] = "agent"
+    _measure: ClassVar[str] = "mean cost"
     sizes: np.ndarray
     cost: Callable[[Any], Any] = eqx.field(static=True)
     best: Callable[[Any], Any] = eqx.field(static=True)

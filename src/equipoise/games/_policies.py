@@ -4,7 +4,7 @@
 through a single table of kinds. Functions that take a policy also take plain tuples and arrays.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, final
 
 import equinox as eqx
@@ -12,7 +12,9 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.html import format_value
 from equipoise.core.reductions import total
+from equipoise.core.text import About, play_in_words
 from equipoise.core.values import frozen, read_only, read_only_integers
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._policy import Policy
@@ -72,6 +74,21 @@ class Profile(Policy):
         profile = object.__new__(cls)
         object.__setattr__(profile, "strategies", strategies)
         return profile
+
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return the strategy of each player, in every state (and step) if there are several."""
+        parts = [np.asarray(strategy) for strategy in self.strategies]
+        names = ("step", "state")[-(parts[0].ndim - 1) :]
+        rows = (
+            (
+                about.player(i),
+                *(about.named(n, k) for n, k in zip(names, place, strict=False)),
+                play_in_words(part[place], about.actions(i)),
+            )
+            for i, part in enumerate(parts)
+            for place in np.ndindex(part.shape[:-1])
+        )
+        return sum(part[..., 0].size for part in parts), rows
 
     def __len__(self) -> int:
         return len(self.strategies)
@@ -142,6 +159,22 @@ class JointPolicy(Policy):
         """Number of actions of each player."""
         return tuple(self.joint.shape[self.joint.ndim - self.players :])
 
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return the joint actions that are played, the most likely first, by state."""
+        shape = self.joint.shape[: self.joint.ndim - self.players]
+        cells = np.argwhere(self.joint > 5e-4)
+        likely = self.joint[tuple(cells.T)]
+        order = np.lexsort((-likely, *cells.T[: len(shape)][::-1]))
+        names = ("step", "state")[-len(shape) :] if shape else ()
+        return len(cells), (
+            (
+                *(about.named(n, k) for n, k in zip(names, cells[c], strict=False)),
+                *(about.action(i, a) for i, a in enumerate(cells[c][len(shape) :].tolist())),
+                format_value(float(likely[c]), 3),
+            )
+            for c in order
+        )
+
     def marginal(self, player: int) -> np.ndarray:
         """(..., actions): the marginal distribution of one player's action."""
         first = self.joint.ndim - self.players
@@ -198,6 +231,10 @@ class Mixture(Policy):
         weights = read_only("weights", weights)
         checks.check_shape("weights", weights, (len(policies),), "one for each component")
         self.weights = frozen(checks.check_probabilities("weights", weights))
+
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return what each agent plays on average over the components."""
+        return _by_agent(about, self.marginal(), lambda i, p: play_in_words(p, about.actions(i)))
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
@@ -277,6 +314,10 @@ class ContinuousPolicy(Policy):
     def policy_shape(self) -> tuple[int, ...]:
         """(contexts, agents) or (contexts, horizon, agents, states)."""
         return self.points.shape if self.weights is None else self.points.shape[:-1]
+
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return the mean action of each agent."""
+        return _by_agent(about, self.mean()[..., None], lambda _, x: format_value(float(x[0])))
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """Return support points and their probabilities, always with an axis of support points.
@@ -391,6 +432,17 @@ class AggregativePolicy(Policy):
         """Number of classes."""
         return len(self.rows)
 
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return the number of agents of each type by action, in the first step and state."""
+        first = self.actions.reshape(self.classes, -1)[:, 0]
+        keys, where = np.unique(np.stack([self.rows, first], 1), axis=0, return_inverse=True)
+        agents = np.bincount(where.ravel(), self.counts).tolist()
+        place = "" if self.actions.ndim == 1 else " (first step and state)"
+        return len(keys), (
+            (about.named("type", row), f"{count:,.0f}", f"{about.action(0, action)}{place}")
+            for (row, action), count in zip(keys.tolist(), agents, strict=True)
+        )
+
     def per_agent(self) -> np.ndarray:
         """Return every agent's actions, ordered by row of the game: one entry per agent."""
         order = np.argsort(self.rows, kind="stable")
@@ -402,6 +454,22 @@ class AggregativePolicy(Policy):
         index = self.rows.astype(np.int64) * actions + played
         counts = np.bincount(index, weights=self.counts, minlength=types * actions)
         return counts.reshape(types, actions).astype(np.int64)
+
+
+def _by_agent(
+    about: About, play: np.ndarray, words: Callable[[int, np.ndarray], str]
+) -> tuple[int, Iterator[tuple[str, ...]]]:
+    """Return the play of each agent in every context, and step and state if there are some."""
+    names = ("context", "agent") if play.ndim == 3 else ("context", "step", "agent", "state")
+    agent = names.index("agent")
+    varies = [axis for axis, size in enumerate(play.shape[:-1]) if axis != agent and size > 1]
+    count = play[..., 0].size
+
+    def row(place: tuple[int, ...]) -> tuple[str, ...]:
+        where = (about.named(names[axis], place[axis]) for axis in varies)
+        return about.player(place[agent]), *where, words(place[agent], play[place])
+
+    return count, map(row, np.ndindex(play.shape[:-1]))
 
 
 #: Kinds of policies, by their name in the plain form.

@@ -2,13 +2,14 @@
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.text import About
 from equipoise.core.values import Value
 
 _Policy = TypeVar("_Policy", bound="Policy")
@@ -46,6 +47,10 @@ class Policy(Value):
         if "\n" in body or len(body) > 80:
             body = "".join(f"\n  {text}," for text in texts) + "\n"
         return f"{type(self).__name__}({body})"
+
+    @abstractmethod
+    def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
+        """Return the number of rows that describe the policy, and the rows, by names."""
 
     def to_plain(self) -> dict[str, Any]:
         """Return the policy as a dictionary with `kind` and one entry per part."""

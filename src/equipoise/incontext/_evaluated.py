@@ -64,7 +64,7 @@ def record_of(
         "beaten_at_every_round": [n for n, gap in others.items() if np.all(gap > own.value)],
     }
     heads = ("reward", "beyond value", "±", "late", "± late")
-    needs = ("learner", "gap to reach", "rounds needed", "its gap then")
+    needs = ("learner", "NashConv to reach", "rounds needed", "its NashConv then")
     tables = {
         "gap": gaps("value"),
         "gap_error": gaps("error"),

@@ -1,7 +1,7 @@
 """Read and write players: weights as safetensors, everything else as a JSON file next to them."""
 
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,9 @@ def load(name: str | os.PathLike[str] = "any") -> Players:
             f"{folder / WEIGHTS}: {name}", tensors[name], leaf.shape, "of its config"
         )
     arrays = [jax.numpy.asarray(tensors[name], leaf.dtype) for name, leaf in names.items()]
-    return like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
+    players = like.with_models(jax.tree.unflatten(jax.tree.structure(like.models), arrays))
+    # The action of a round is chosen after reading the rounds before it.
+    return replace(players, rounds=1 + max(stage.rounds for stage in config.staged()))
 
 
 def description(name: str | os.PathLike[str]) -> dict[str, Any]:

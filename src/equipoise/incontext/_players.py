@@ -204,6 +204,8 @@ class Players(Pair):
     #: Share of uniform play in the first rounds, which falls as t^-1/4 from round 16 on. It is
     #: mixed into the policies that are played, but not into those that are returned and certified.
     exploration: float = eqx.field(static=True, default=0.0)
+    #: Most rounds of a game, as players of a file were trained for; None if nothing is known.
+    rounds: int | None = eqx.field(static=True, default=None)
 
     @property
     def seeds(self) -> int:
@@ -454,6 +456,11 @@ def play(
     """
     rounds = checks.check_count("rounds", rounds)
     check_players(players, games)
+    for who in (players, opponent):
+        if isinstance(who, Players) and who.rounds is not None and rounds > who.rounds:
+            most = f"at most {who.rounds:,} rounds, as these players were trained for"
+            guarded = "`make_players('guarded:NAME', ...)` goes on with mirror descent"
+            raise InputError("rounds", most, f"{rounds:,}", "" if who.states else guarded)
     if seat not in (None, *SEATS):
         raise InputError("seat", f"one of {', '.join(SEATS)}", repr(seat))
     if opponent is None and seat is not None:

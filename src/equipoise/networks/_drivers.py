@@ -12,6 +12,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
+from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Costs, LateError, assign, certified, mean_cost, paths_of
 
@@ -127,7 +128,8 @@ def solve_drivers(
     stats |= {"rounds": passes, "moves": moves, "paths": policy.paths}
     stats |= {"total_cost": game.total_cost(policy.flows)}
     stats["seconds"] = time.perf_counter() - begun
-    return Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    solution = Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    return named(solution, game.about)
 
 
 def _table(game: NetworkGame) -> np.ndarray:

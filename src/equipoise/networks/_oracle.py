@@ -15,6 +15,7 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
+from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame, OracleGame
 
 #: Sweeps over the populations between two calls of the oracle.
@@ -177,7 +178,8 @@ def solve_oracle(
     stats |= {"actions": sum(map(len, mixtures.actions))}
     stats["seconds"] = time.perf_counter() - begun
     status = Status(outcome, told, np.array(solved))
-    return Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    solution = Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    return named(solution, game.about)
 
 
 def assign_by_oracle(

@@ -9,6 +9,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import is_installed
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
+from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Progress, assign, certified
 from equipoise.networks._drivers import solve_drivers
@@ -144,7 +145,8 @@ def solution_of(
         "unique": _increasing(game, policy.total),
     }
     status = _status(certificate, allowed, tolerance, ended, _steepest(game))
-    return Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    solution = Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    return named(solution, game.about)
 
 
 def _increasing(game: NetworkGame, flows: np.ndarray) -> np.ndarray:

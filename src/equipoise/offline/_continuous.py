@@ -189,7 +189,7 @@ def _by_kernels(
     found = in_model(certify(critics.as_game(), policy))
     facts["warnings"] = [*facts["warnings"], *_unshown(log)]
     # Draws hardly ever have a gain of zero, which an equilibrium has.
-    interval = [min(float(ends[0, best]), gap), float(ends[1, best])]
+    interval = [max(min(float(ends[0, best]), gap), 0.0), float(ends[1, best])]
     likely = np.full(log.agents, np.inf)
     if bounded:
         likely = np.quantile(draws[best], (1 + level) / 2, axis=1)

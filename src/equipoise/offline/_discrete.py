@@ -387,7 +387,8 @@ class Discrete:
                 hidden, "that the log hardly shows together with what others are advised to do"
             ),
         ]
-        interval = list(found.interval)
+        low, high = found.interval
+        interval = [0.0 if abs(low) <= rounding else low, high]
         text = f"{float(certificate.max_gain):.4g} in the fitted model"
         ends = ", ".join(f"{0.0 if abs(end) <= rounding else end:.4g}" for end in interval)
         ends = f"[{ends}] ({found.level:.0%})" if np.isfinite(found.bound) else "unknown"

@@ -20,6 +20,7 @@ import numpy as np
 from equipoise.certificates import solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, checks
 from equipoise.core.randomness import as_key
+from equipoise.core.text import About, named
 from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._continuous import critic_of, learn_continuous
 from equipoise.offline._discover import Structure
@@ -30,7 +31,7 @@ from equipoise.offline._saved import write_policy_files
 from equipoise.runs import Record, Run
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Advice(Solution[Any]):
     """A `Solution` learned from a log, with bounds on agents' gains in the logged game.
 
@@ -68,8 +69,10 @@ class Advice(Solution[Any]):
         return float(self.stats.get("bound", np.inf))
 
 
-def _advice(solution: Solution) -> Advice:
-    return Advice(**{f.name: getattr(solution, f.name) for f in fields(solution)})
+def _advice(solution: Solution, log: Log) -> Advice:
+    advice = Advice(**{f.name: getattr(solution, f.name) for f in fields(solution)})
+    title = f"{log.name}: {log.samples:,} rows of {log.agents} agents"
+    return named(advice, About(title, log.labels, "agent", "mean reward", log.agents))
 
 
 def learn(
@@ -192,18 +195,18 @@ def learn(
         return learn_discrete(source, options, key, folder)
 
     if run is None:
-        return _advice(pipeline(None))
+        return _advice(pipeline(None), log)
     words = np.asarray(jax.random.key_data(key))
     config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
     with Run.start(run, config) as folder:
         if folder.finished:
-            return _advice(solution_from_plain(folder.record().solution or {}))
+            return _advice(solution_from_plain(folder.record().solution or {}), log)
         solution = pipeline(folder)
         if solution.status.name != Outcome.INTERRUPTED:
             write_policy_files(folder.path, log, solution)
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
-        return _advice(solution)
+        return _advice(solution, log)
 
 
 def _check(log: Log, options: dict[str, Any]) -> None:

@@ -88,7 +88,7 @@ def _path(record: Record) -> list[Picture]:
     alt += "" if nash is None else f"; Nash is at {_numbers(nash)}"
     alt += "" if gap is None else f"; its NashConv at the end is {format_value(gap, 3)}"
     told = [] if what is None else [str(what)]
-    told += [] if gap is None else [f"gap (NashConv) at the end {format_value(gap, 3)}"]
+    told += [] if gap is None else [f"NashConv at the end {format_value(gap, 3)}"]
     return [Picture(figures.simplex_plot(path, equilibrium=nash), alt, "; ".join(told))]
 
 

@@ -221,7 +221,7 @@ WORDS = {
     "stats.method": "method",
     "stats.objective": "objective",
     "stats.optimum": "welfare of the social optimum found",
-    "stats.own_gap": "gap of the logged play",
+    "stats.own_gap": "largest gain in the fitted model, logged play",
     "stats.parameters": "parameters per critic",
     "stats.pivots": "pivots",
     "stats.plan_seconds": "planning time (seconds)",
@@ -250,8 +250,9 @@ WORDS = {
     "stats.worst_equilibrium": "welfare of the worst equilibrium found",
     "stats.welfare": "welfare",
     # Curves.
-    "average_gap": "gap of the average policies",
-    "omd_gap": "gap of mirror descent",
+    "gap": "NashConv",
+    "average_gap": "NashConv of the average policies",
+    "omd_gap": "NashConv of mirror descent",
     "row_regret": "regret of the row player",
     "column_regret": "regret of the column player",
     # Settings.
@@ -266,7 +267,7 @@ WORDS = {
 }
 #: Names with a special meaning in our own kinds of records; elsewhere they may mean anything.
 RECORDS = {
-    "self-play": {"uniform": "gap of uniform play"},
+    "self-play": {"uniform": "NashConv of uniform play"},
     "aggregative-learning": {
         "width": "upper minus lower value",
         "bound": "upper bound on the largest gain",

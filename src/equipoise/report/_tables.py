@@ -9,6 +9,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.html import format_value
 from equipoise.core.network_results import certificate_from_plain
 from equipoise.core.results import Certificate
+from equipoise.core.text import play_in_words as play_in_words
 from equipoise.report._folders import RunFolder
 from equipoise.runs import Record, Table
 
@@ -203,32 +204,6 @@ def agents_of(record: Record, agents: Sequence[int]) -> list[str]:
     """
     names = labels_of(record, "players")
     return [str(i) if names is None else names[i] for i in agents]
-
-
-def play_in_words(
-    chances: Sequence[float] | np.ndarray,
-    names: Sequence[str] | None,
-    form: str = ".3g",
-    least: float = 5e-4,
-) -> str:
-    """Return the actions of a mixed strategy by name, the most likely first.
-
-    Without names, return the probabilities of all actions. `form` formats probabilities; those
-    below `least` are left out.
-
-    **Example**
-
-    >>> from equipoise.report import play_in_words
-    >>> play_in_words([0.25, 0.0, 0.75], ("rock", "paper", "scissors"))
-    'scissors 0.75, rock 0.25'
-    >>> play_in_words([0.25, 0.0, 0.75], None)
-    '(0.25, 0, 0.75)'
-    """
-    chances = np.asarray(chances)
-    if names is None:
-        return format_value(chances, 3)
-    order = np.argsort(-chances, kind="stable")
-    return ", ".join(f"{names[a]} {chances[a]:{form}}" for a in order if chances[a] >= least)
 
 
 #: Concept, as passed to `equipoise.certify` -> its name and meaning.

@@ -14,10 +14,12 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError
+from equipoise.core.html import format_value
 from equipoise.core.kernels.lemke_howson import lemke_howson
 from equipoise.core.reductions import largest, total
 from equipoise.core.results import SMALLEST, Outcome, Solution, Status, TableCertificate
 from equipoise.core.rounding import normalise
+from equipoise.core.text import about, first_rows, named, play_in_words
 from equipoise.games import (
     ContextualGame,
     ContinuousGame,
@@ -410,6 +412,19 @@ class Equilibria(Sequence[Solution]):
     def __len__(self) -> int:
         return len(self.solutions)
 
+    def __str__(self) -> str:
+        """Return what was found, and for each equilibrium what the players do and their values."""
+        words = about(self)
+
+        def row(number: int, solution: Solution) -> tuple[str, ...]:
+            parts = enumerate(solution.policy)
+            plays = (f"{words.player(i)}: {play_in_words(p, words.actions(i))}" for i, p in parts)
+            return f"{number}", "; ".join(plays), f"values {format_value(solution.value)}"
+
+        lines = [words.title] if words.title else []
+        rows = (row(k, solution) for k, solution in enumerate(self.solutions))
+        return "\n".join([*lines, f"{self.status}", *first_rows(rows, len(self))])
+
     @overload
     def __getitem__(self, index: int) -> Solution: ...
     @overload
@@ -492,12 +507,13 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         what = f"equilibria; {_UNLISTED[ended]}"
     solved = np.array(ended == "solved" and all(s.status.ok for s in solutions))
     name = Outcome.SOLVED if solved else OUTCOMES.get(ended, Outcome.NOT_SOLVED)
-    return Equilibria(
-        tuple(solutions),
+    listed = Equilibria(
+        tuple(named(solution, game.about) for solution in solutions),
         tuple(tuple(part) for part in components),
         tuple(tuple(part) for part in subsets),
         Status(name, f"{len(solutions)} {what}", solved),
     )
+    return named(listed, game.about)
 
 
 def _certified(game: Any, payoffs: np.ndarray, profile: Any) -> Solution:

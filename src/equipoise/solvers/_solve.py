@@ -9,6 +9,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import unknown_name
 from equipoise.core.results import Solution
+from equipoise.core.text import named
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
@@ -270,4 +271,4 @@ def solve(game: Any, **options: Any) -> Solution:
         for name in options:
             if name not in known:
                 raise unknown_name(f"solve({type(game).__name__})", name, known, "option")
-    return solver(game, **options)
+    return named(solver(game, **options), game.about)

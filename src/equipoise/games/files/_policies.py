@@ -13,6 +13,7 @@ from equipoise.core.arrays import read_npz, write_npz
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
 from equipoise.core.plain import dumps, read_json_value
+from equipoise.core.results import policy_in
 from equipoise.games._game import Game
 from equipoise.games._policies import (
     POLICIES,
@@ -112,7 +113,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Policy:
 def write_policy(path: str | os.PathLike[str], policy: Any) -> None:
     """Write a policy to a `.json` or `.npz` file; `read_policy` returns exactly the same policy.
 
-    A tuple or list of strategies is written as a `Profile`.
+    A tuple or list of strategies is written as a `Profile`; of a solution, its policy is written.
 
     **Example**
 
@@ -129,6 +130,7 @@ def write_policy(path: str | os.PathLike[str], policy: Any) -> None:
         raise InputError("path", "the name of a file", type(path).__name__, hint)
     path = Path(path)
     _check_suffix(path)
+    policy = policy_in(policy)
     policy = policy if isinstance(policy, Policy) else Profile(policy)
     plain = policy.to_plain()
     if path.suffix.lower() == ".json":
