@@ -43,6 +43,10 @@ def frame(rng, weeks=60, shops=("Ann", "Bob", "Shop 10", "Shop 9")):
     }
 
 
+def shop_of(columns, row):
+    return ("Ann", "Bob", "Shop 9", "Shop 10").index(columns["shop"][row])
+
+
 def test_long_tables_are_put_in_order_and_their_words_kept():
     columns = frame(np.random.default_rng(0))
     log = eq.offline.Log.read(Frame(**columns), **LONG, context="season", bins=4)
@@ -89,10 +93,14 @@ def test_missing_agents_are_masked_and_not_dropped_with_the_row(tmp_path):
     assert log.name == "sales.csv"
     assert log.samples == 60
     assert log.absences
-    assert int(log.states.sum()) == 2
+    assert int(log.states.sum()) == 1
     assert (log.rewards[log.states == 1] == 0).all()
+    assert np.argwhere(~log.recorded).tolist() == [[columns["week"][40], shop_of(columns, 40)]]
     assert log.notes[0].endswith("; repeated lines left out: 1")
-    assert log.notes[2].startswith("missing actions or rewards: 2 of 240, where")
+    assert log.notes[2].startswith(
+        "missing actions: 1 of 240, where the agent counts as absent; "
+        "missing rewards: 1 of 240, whose actions still count"
+    )
     log.write(tmp_path / "log.npz")
     assert eq.offline.Log.read(tmp_path / "log.npz").absences
 
@@ -123,7 +131,8 @@ def test_wide_tables_have_columns_for_every_agent(tmp_path):
     log = eq.offline.Log.read(tmp_path / "wide.csv")
     assert log.labels.players == ("Ada", "Bo")
     assert log.labels.contexts == ("x", "y")
-    assert log.states.tolist() == [[0, 0], [0, 1]]
+    assert log.states is None
+    assert log.recorded.tolist() == [[True, True], [True, False]]
 
 
 def test_wide_parquet_may_have_names_words_and_gaps(tmp_path):
@@ -136,8 +145,12 @@ def test_wide_parquet_may_have_names_words_and_gaps(tmp_path):
 
     rewards = {"reward_0": [1.0, 2.0, 3.0], "reward_1": [1.0, None, 0.5]}
     log = read(action_0=[0, 1, None], action_1=[1, 0, 1], **rewards)
-    assert log.states.tolist() == [[0, 0], [0, 1], [1, 0]]
-    assert log.notes[2].startswith("missing actions or rewards: 2 of 6, where")
+    assert log.states.tolist() == [[0, 0], [0, 0], [1, 0]]
+    assert log.recorded.tolist() == [[True, True], [True, False], [True, True]]
+    assert log.notes[2].startswith(
+        "missing actions: 1 of 6, where the agent counts as absent; rewards left out beside them: "
+        "1; missing rewards: 1 of 6, whose actions still count"
+    )
     full = {"reward_0": [1.0, 2.0, 3.0], "reward_1": [0.0, 0.0, 0.5]}
     log = read(action_0=["low", "high", "low"], action_1=["low", "low", "high"], **full)
     assert log.labels.actions == (("high", "low"),)
@@ -278,13 +291,11 @@ def test_a_frequent_none_is_a_word_and_a_rare_one_is_missing():
     assert "the frequent word 'none' in price is read as a value" in log.notes[1]
     log = eq.offline.Log.read(Frame(**columns), **LONG, missing=["None"])
     assert log.labels.actions == (("10%", "20%"),)
-    assert log.notes[2].startswith(
-        f"missing actions or rewards: {(columns['price'] == 'none').sum()} of 240,"
-    )
+    assert log.notes[2].startswith(f"missing actions: {(columns['price'] == 'none').sum()} of 240,")
     rare = discounts(rng, ["10%", "20%"])
     rare["price"][:3] = ["none", "NA", "null"]
     log = eq.offline.Log.read(Frame(**rare), **LONG)
-    assert log.notes[2].startswith("missing actions or rewards: 3 of 240, where")
+    assert log.notes[2].startswith("missing actions: 3 of 240, where")
     log = eq.offline.Log.read(Frame(**rare), **LONG, missing=[""])
     assert {"NA", "none", "null"} <= set(log.labels.actions[0])
 
@@ -332,7 +343,7 @@ def test_missing_entries_of_pandas_are_missing():
     assert log.labels.actions == (("high", "low"),)
     assert log.samples == 60
     assert log.notes[0].endswith("; lines without shop or week left out: 1")
-    assert log.notes[2].startswith("missing actions or rewards: 2 of 240, where")
+    assert log.notes[2].startswith("missing actions: 2 of 240, where")
 
 
 def test_names_that_differ_in_little_keep_one_order():

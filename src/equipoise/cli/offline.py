@@ -64,6 +64,12 @@ class Columns:
     missing: Annotated[
         tuple[str, ...], tyro.conf.arg(metavar="WORD"), tyro.conf.UseAppendAction
     ] = ()
+    #: Read spellings that differ only in case or white space as one.
+    fold: bool = True
+    #: Decimal mark of numbers. Default: a comma if semicolons separate entries, and else a point.
+    decimal: Literal[".", ","] | None = None
+    #: Which number comes first in dates such as 05/01/2023. Default: found from the dates.
+    dates: Literal["day-first", "month-first"] | None = None
     #: Keep numeric actions as continuous numbers.
     continuous: bool = False
     #: Engine that reads many files, given as a pattern such as 'logs/*.parquet': this process
@@ -81,10 +87,12 @@ class Columns:
             if getattr(self, name) not in (None, "local"):
                 expected = "a pattern of files, such as 'logs/*.parquet'"
                 raise InputError(name, expected, repr(path))
-        names = ("agent", "time", "action", "reward")
+        names = ("agent", "time", "action", "reward", "decimal")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         given["context"] = list(self.context) or None
         given["missing"] = list(self.missing) or None
+        given["fold"] = None if self.fold else False
+        given["dayfirst"] = None if self.dates is None else self.dates == "day-first"
         for name in ("bins", "context_bins"):
             if (text := getattr(self, name)) is not None:
                 try:

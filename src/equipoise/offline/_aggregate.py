@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from equipoise.offline._coverage import known_rows
 from equipoise.offline._log import Log
 
 #: Maps each kind of aggregate to its name in tables.
@@ -189,8 +190,12 @@ def fit_aggregate(
     where = value[cells_of(moves, scores, grid)]
     table, noise = np.zeros((rooms, agents, cells)), np.zeros(agents)
     for i in range(agents):
-        room = situations * shape[1] + moves[:, i]
-        code, reward = room * cells + where[:, i], np.asarray(rewards[:, i], np.float64)
+        reward = np.asarray(rewards[:, i], np.float64)
+        known = known_rows(reward)
+        reward = reward[known]
+        if not len(reward):
+            continue
+        code = ((situations * shape[1] + moves[:, i]) * cells + where[:, i])[known]
         centre = reward.mean()
         reward = reward - centre
         count = np.bincount(code, minlength=rooms * cells).reshape(rooms, cells)

@@ -42,7 +42,7 @@ from scipy.stats import t as student
 
 from equipoise.offline._aggregate import Aggregate
 from equipoise.offline._combinations import Shown
-from equipoise.offline._coverage import SHOWN, available, count_moves, sizes_of
+from equipoise.offline._coverage import SHOWN, available, count_moves, over_known, sizes_of
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._play import averaged, best_reply, model_gains, occupancies, terms_of
@@ -148,11 +148,13 @@ def bounds(
 def known_moves(log: Log, parts: Sequence[np.ndarray]) -> np.ndarray:
     """(contexts, horizon, agents, states, actions): moves that the log shows often enough.
 
+    Rows whose reward is not recorded do not count.
     `parts` are the rows of each part. An absent agent has no choice and needs no bound.
     """
     situations, moves = sizes_of(log)
     counts = [
-        count_moves(log.situations[rows], log.moves[rows].T, situations, moves) for rows in parts
+        count_moves(log.situations[rows], log.moves[rows].T, situations, moves, _known(log, rows))
+        for rows in parts
     ]
     known = (np.min(counts, 0) > 0) & (np.sum(counts, 0) >= SHOWN)
     shape = (log.contexts_count, log.horizon, log.agents, log.states_count)
@@ -161,6 +163,11 @@ def known_moves(log: Log, parts: Sequence[np.ndarray]) -> np.ndarray:
         known[..., 1, :] = False
         known[..., 1, 0] = True
     return known
+
+
+def _known(log: Log, rows: np.ndarray) -> np.ndarray | None:
+    """(rows, agents): which rewards of some rows are recorded; None if all of the log are."""
+    return None if log.recorded is None else log.recorded[rows]
 
 
 class _Judge:
@@ -247,7 +254,10 @@ class _Judge:
                 ours[which] += ratio.sum(-1).T / count
                 theirs[which] += (play * ratio).sum(-1).T / count
         left = np.asarray(log.rewards[rows], np.float64) - terms.rewards(where, moves)
-        left = left / count_moves(where, moves.T, self.flat[0], self.flat[2])[cell]
+        known = _known(log, rows)  # rows that say nothing have no residual, and do not count
+        left = left if known is None else np.where(known, left, 0.0)
+        count = count_moves(where, moves.T, self.flat[0], self.flat[2], known)[cell]
+        left = left / np.maximum(count, 1)
         ours, theirs = ours * left, theirs * left * self.chances[where][:, None]
         np.add.at(model, cell, ours[0])
         return model, value + theirs[0].sum(0), ours, theirs
@@ -288,7 +298,7 @@ class _Judge:
         occupied = occupancies(self.dynamics, np.concatenate(self.policies))
         occupied = occupied.reshape(-1, *self.flat)
         missing = shown.missing(occupied, self.played)
-        span = np.ptp(np.asarray(log.rewards, np.float64), 0)
+        span = over_known(np.ptp, log.rewards)
         weighed = self.chances[:, None, None] * occupied.mean(0)
         guessed = (weighed * missing).sum((0, 2))
         farther = (weighed * shown.farther(occupied, self.played)).sum((0, 2))

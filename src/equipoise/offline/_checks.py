@@ -81,12 +81,35 @@ def as_counted(name: str, array: np.ndarray, counts: Any) -> tuple[np.ndarray, n
     return np.ascontiguousarray(array.astype(small, copy=False)), counts
 
 
-def as_rewards(array: np.ndarray, bounds: tuple[float, float] | None) -> np.ndarray:
-    """Check that rewards are finite and within their declared range."""
+def as_recorded(value: Any, samples: int, agents: int, continuous: bool) -> np.ndarray | None:
+    """Check a mask of known rewards; None if all are known."""
+    if value is None:
+        return None
+    array = as_table("recorded", value, samples, agents)
+    _refuse((array != 0) & (array != 1), "recorded", array, "true or false")
+    array = np.ascontiguousarray(array, bool)
+    if array.all():
+        return None
+    if continuous:
+        expected = "an action and a reward of every agent at all times"
+        found = f"{int((~array).sum()):,} rewards that are not recorded"
+        raise InputError("continuous", expected, found, "leave these rows out, or bin the actions")
+    return array
+
+
+def as_rewards(
+    array: np.ndarray, bounds: tuple[float, float] | None, recorded: np.ndarray | None = None
+) -> np.ndarray:
+    """Check that rewards are finite and within their declared range; unknown ones become NaN."""
     array = _as_floats(array)
+    if recorded is not None:  # whatever stands for unknown rewards is not checked
+        usual = array[recorded][:1]
+        checked = as_rewards(np.where(recorded, array, usual if len(usual) else 0.0), bounds)
+        return np.where(recorded, checked, checked.dtype.type(np.nan))
     low, high = array.min(), array.max()  # NaN if any reward is NaN
     if not (np.isfinite(low) and np.isfinite(high)):
-        _refuse(~np.isfinite(array), "rewards", array, "finite numbers")
+        hint = "; pass recorded= to say which rewards are known" if np.isnan(low) else ""
+        _refuse(~np.isfinite(array), "rewards", array, "finite numbers", hint)
     if max(-float(low), float(high)) > LARGEST_REWARD:  # sums of squares would overflow
         far = np.abs(array) > LARGEST_REWARD
         _refuse(far, "rewards", array, f"numbers up to {LARGEST_REWARD:g}")

@@ -6,6 +6,7 @@ missing entries, which are NaN in columns of numbers and None in columns of word
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,31 +86,104 @@ def _lines(path: Path) -> tuple[list[list[str]], str, str]:
     raise InputError("log", f"text in UTF-8 in {path}", found, "save it as UTF-8")
 
 
-def number_of(word: str | None, mark: str, units: str) -> float:
+def number_of(word: str | None, mark: str, units: str, grouped: bool = False) -> float:
     """Parse a number as people write it, optionally with a unit. Missing entries are not numbers.
 
-    If semicolons separate entries, a comma is the decimal point.
+    `mark` is the decimal mark. If it is a comma, a point separates thousands where entries may be
+    `grouped`, and is a decimal mark as well elsewhere. Amounts, which have units, may be negative
+    in brackets.
 
-    >>> number_of("$1,234.50", ",", UNITS), number_of("1.234,5", ";", "")
+    >>> number_of("$1,234.50", ".", UNITS), number_of("1.234,5", ",", "")
     (1234.5, 1234.5)
+    >>> number_of("(0.12)", ".", UNITS), number_of("($1,200)", ".", UNITS)
+    (-0.12, -1200.0)
+    >>> number_of("1.234", ",", "", grouped=True), number_of("1.234", ",", "")
+    (1234.0, 1.234)
     """
     if word is None:
         return np.nan
+    if units and (inside := re.fullmatch(rf"([{units}]?)\s*\(([^-+()]+)\)\s*([{units}]?)", word)):
+        return -number_of("".join(map(str.strip, inside.groups())), mark, units, grouped)
     try:
+        if grouped and "." in word:
+            raise ValueError(word)
         return float(word)
     except ValueError:
-        point, group = (",", ".") if mark == ";" else (".", ",")
+        group = "." if mark == "," else ","
         unit = rf"(?:\s?[{units}])?\s?" if units else ""
         whole = rf"\d+|\d{{1,3}}(?:[{group}]\d{{3}})+"
-        found = re.fullmatch(rf"([-+]?){unit}([-+]?)({whole})([{point}]\d+)?{unit}", word)
+        found = re.fullmatch(rf"([-+]?){unit}([-+]?)({whole})([{mark}]\d+)?{unit}", word)
         if found is None or (found[1] and found[2]):
             raise
         digits = found[3].replace(group, "") + (found[4] or "").replace(",", ".")
         return float(found[1] + found[2] + digits)
 
 
+def is_grouped(words: Sequence[str | None], commas: bool) -> bool | None:
+    """Whether points separate thousands in a column; None if that cannot be told.
+
+    The decimal mark of the table may be a comma; `commas` says whether some column has one.
+
+    >>> is_grouped(["1.234", "987"], False), is_grouped(["1.234", "0.5"], True)
+    (True, False)
+    >>> is_grouped(["1.234", "2.345"], False)
+    """
+    points = [word for word in words if word is not None and "." in word]
+    form = re.compile(rf"[-+({UNITS}\s]*[1-9]\d{{0,2}}(\.\d{{3}})+(,\d+)?[{UNITS}\s]*\)?")
+    if not points or not all(map(form.fullmatch, points)):
+        return False
+    whole = [w.strip("-+()") for w in words if w is not None and "." not in w]
+    whole = [word for word in whole if word.isdecimal()]
+    if commas or any(word.count(".") > 1 or "," in word for word in points):
+        return True
+    return max(map(len, whole)) <= 3 if whole else None
+
+
+def has_commas(columns: Sequence[np.ndarray]) -> bool:
+    """Whether some entry of a table has a comma as its decimal mark."""
+    decimal = re.compile(rf"[-+($€£¥]*\d[\d.]*,\d+\s?[{UNITS}]?\)?")
+    return any(
+        isinstance(word, str) and decimal.fullmatch(word.strip()) is not None
+        for column in columns
+        for word in column.tolist()
+    )
+
+
+def words_of(
+    values: np.ndarray, missing: Sequence[str] | None = None, names: bool = False
+) -> tuple[list[str | None], bool]:
+    """Entries as words (missing: None), and whether a spelling of missing entries may be a word.
+
+    The spelling "none" is a word in a column of words if it is frequent. In a column of `names`, a
+    spelling of missing entries is a name if it is half as frequent as the others are (median).
+    """
+    if values.dtype.kind in "mM":
+        away, values = np.isnat(values), np.datetime_as_string(values).astype(object)
+        values[away] = None
+    nothing = ("NoneType", "NAType", "NaTType")  # the last two come from pandas
+    words = [
+        None if type(x).__name__ in nothing or x != x else str(x).strip() for x in values.tolist()
+    ]
+    gone = {w.strip().lower() for w in (MISSING if missing is None else missing)}
+    count = Counter(word for word in words if word is not None)
+    if names and missing is None:
+        usual = np.median([n for word, n in count.items() if word.lower() not in gone] or [0])
+        gone -= {word.lower() for word, n in count.items() if word and 0 < usual <= 2 * n}
+    often = sum(n for word, n in count.items() if word.lower() == WORD) >= OFTEN * len(words)
+    plain = [None if w is None or w.lower() in gone else w for w in words]
+    if missing is None and often and WORD in gone:
+        other = gone - {WORD}
+        return [None if w is None or w.lower() in other else w for w in words], True
+    return plain, False
+
+
 def as_column(
-    values: np.ndarray, missing: Sequence[str] | None = None, mark: str = ",", units: str = ""
+    values: np.ndarray,
+    missing: Sequence[str] | None = None,
+    mark: str = ".",
+    units: str = "",
+    grouped: bool = False,
+    names: bool = False,
 ) -> np.ndarray:
     """Convert to numbers (missing: NaN) if all entries are numbers, else words (missing: None).
 
@@ -119,27 +193,52 @@ def as_column(
     ['a', None, '2', 'None']
     >>> as_column(np.array([" a", "", "2", "None"], object), ["None"]).tolist()
     ['a', '', '2', None]
+    >>> as_column(np.array(["DE", "NA", "DE", "NA"], object), names=True).tolist()
+    ['DE', 'NA', 'DE', 'NA']
     """
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
-    if values.dtype.kind in "mM":
-        away, values = np.isnat(values), np.datetime_as_string(values).astype(object)
-        values[away] = None
-    nothing = ("NoneType", "NAType", "NaTType")  # the last two come from pandas
-    words = [None if type(x).__name__ in nothing else str(x).strip() for x in values.tolist()]
-    gone = {w.strip().lower() for w in (MISSING if missing is None else missing)}
-    plain = [None if w is None or w.lower() in gone else w for w in words]
+    words, frequent = words_of(values, missing, names)
     try:
-        return np.array([number_of(w, mark, units) for w in plain])
+        plain = [None if frequent and w is not None and w.lower() == WORD else w for w in words]
+        return np.array([number_of(word, mark, units, grouped) for word in plain])
     except ValueError:
-        often = sum(w is not None and w.lower() == WORD for w in words) >= OFTEN * len(words)
-        if missing is None and often:
-            gone.discard(WORD)
-            plain = [None if w is None or w.lower() in gone else w for w in words]
-        return np.array(plain, object)
+        return np.array(words, object)
 
 
-def check_rewards(column: str, written: np.ndarray, rewards: np.ndarray, mark: str) -> None:
+def folded(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
+    """Join spellings that differ in case or white space only, and list those that were joined.
+
+    The most frequent spelling is kept.
+
+    >>> folded([np.array(["high", "HIGH", "low", "high", None], object)])
+    ([array(['high', 'high', 'low', 'high', None], dtype=object)], ['HIGH as high'])
+    """
+    count: Counter[str] = Counter()
+    for column in columns:
+        if column.dtype.kind == "O":
+            count.update(word for word in column.tolist() if word is not None)
+    kept: dict[str, str] = {}
+    for word in sorted(count, key=lambda word: (-count[word], natural(word), word)):
+        kept.setdefault(" ".join(word.casefold().split()), word)
+    name: dict[str | None, str | None] = {
+        word: kept[" ".join(word.casefold().split())] for word in count
+    }
+    joined = sorted(f"{word} as {other}" for word, other in name.items() if word != other)
+    if not joined:
+        return list(columns), []
+    name[None] = None
+    return [
+        np.array([name[word] for word in column.tolist()], object)
+        if column.dtype.kind == "O"
+        else column
+        for column in columns
+    ], joined
+
+
+def check_rewards(
+    column: str, written: np.ndarray, rewards: np.ndarray, mark: str, grouped: bool
+) -> None:
     """Refuse rewards that are words or infinite; missing ones are allowed."""
     if rewards.dtype.kind == "f":
         if np.isinf(rewards).any():
@@ -149,7 +248,7 @@ def check_rewards(column: str, written: np.ndarray, rewards: np.ndarray, mark: s
         return
     for row, word in enumerate(rewards.tolist()):
         try:
-            number_of(word, mark, UNITS)
+            number_of(word, mark, UNITS, grouped)
         except ValueError:
             hint = "name words that stand for missing entries by missing=, or --missing"
             found = f"{word!r} in row {row}"

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from equipoise.offline._aggregate import Aggregate
-from equipoise.offline._coverage import count_moves, sizes_of
+from equipoise.offline._coverage import count_moves, over_known, sizes_of
 from equipoise.offline._log import Log
 
 #: Fewest rows of a combination for its reward to count as known if the class has a term for it,
@@ -55,6 +55,8 @@ class Shown:
     def __init__(self, log: Log, sets: Sequence[Sequence[int]], order: int | None, terms: Any):
         self.size = (*sizes_of(log), log.agents)
         self.where, self.moves = log.situations, log.moves
+        #: (rows, agents): rows that show what an agent earns.
+        self.known = np.ones((1, 1), bool) if log.recorded is None else log.recorded
         self.terms, self.crowds = terms if isinstance(terms, Aggregate) else None, None
         #: By agent and size of the group of others: the groups, and a mask of rare combinations
         #: (situations, own moves, joint moves of the group).
@@ -72,7 +74,8 @@ class Shown:
                 rewards = np.asarray(log.rewards, np.float64)
                 left = rewards - terms.rewards(self.where, self.moves)
                 # Residuals of rewards without noise are rounding, which tells nothing.
-                left = np.where(left.std(0) > EXACT * rewards.std(0), left, 0.0)
+                noisy = over_known(np.std, left) > EXACT * over_known(np.std, rewards)
+                left = np.where(noisy & self.known, left, 0.0)
             self.crowds = self._crowds(left)
         #: (agents,): smallest probability of a move that was made.
         self.least = np.where(alone > 0, self.alone, 1.0).min((0, 2))
@@ -115,7 +118,7 @@ class Shown:
         if np.sort(self.least)[:2].prod() >= limit or self._work() > PRODUCTS:
             return
         for s in range(situations):
-            count = self._together(self.where == s)
+            count = self._together(self.where == s, self.known)
             usual = self.alone[s, :, None, :, None] * self.alone[s, None, :, None]
             rare = (count < ALONE) & (usual < limit)
             for i in np.flatnonzero(rare.any((1, 2, 3))).tolist():
@@ -151,7 +154,8 @@ class Shown:
                     avoided = (pair * self.alone[s, i, u] < limit).reshape(len(at), -1)
                     if not avoided.any():
                         continue
-                    count = self._together((self.where == s) & (self.moves[:, i] == u))[j, k]
+                    rows = (self.where == s) & (self.moves[:, i] == u)
+                    count = self._together(rows & self.known[:, i % self.known.shape[1]])[j, k]
                     rare = avoided & (count.reshape(len(at), -1) < ALONE)
                     if rare.sum() > avoided.sum() / 2:
                         found[:, s, u] = rare
@@ -163,14 +167,18 @@ class Shown:
         """Number of multiplications to count all pairs."""
         return len(self.where) * (self.size[2] * self.size[1]) ** 2
 
-    def _together(self, rows: np.ndarray) -> np.ndarray:
-        """(agents, agents, moves, moves): number of the given rows in which two moves meet."""
+    def _together(self, rows: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+        """(agents, agents, moves, moves): number of the given rows in which two moves meet.
+
+        With `known`, rows count for the first agent only if its reward is recorded.
+        """
         _, moves, agents = self.size
         found, every = np.zeros((agents * moves, agents * moves)), self.moves[rows]
+        known = None if known is None or len(known) == 1 else known[rows]
         for at in range(0, len(every), 10_000):
             one = (every[at : at + 10_000, :, None] == np.arange(moves)).astype(np.float32)
-            one = one.reshape(len(one), -1)
-            found += one.T @ one
+            own = one if known is None else one * known[at : at + 10_000, :, None]
+            found += own.reshape(len(one), -1).T @ one.reshape(len(one), -1)
         return found.reshape(agents, moves, agents, moves).swapaxes(1, 2)
 
     def _count(self, agents: tuple[int, ...]) -> np.ndarray:
@@ -179,6 +187,7 @@ class Shown:
         code = self.where
         for j in agents:
             code = code * moves + self.moves[:, j]
+        code = code if len(self.known) == 1 else code[self.known[:, agents[0]]]
         count = np.bincount(code, minlength=situations * moves ** len(agents))
         return count.reshape(situations, moves, -1)
 
@@ -206,6 +215,7 @@ class Shown:
         farther = np.minimum(_farther(share), FARTHER)
         for i in range(agents):
             room = self.where * moves + self.moves[:, i]
+            room = np.where(self.known[:, i % self.known.shape[1]], room, -1)
             order = np.argsort(room, kind="stable")
             starts = np.searchsorted(room[order], np.arange(situations * moves + 1))
             for at in np.flatnonzero(np.diff(starts) >= TOGETHER).tolist():
@@ -228,16 +238,18 @@ class Shown:
         situations, moves, agents = self.size
         found = np.zeros((2, 2, situations, agents, moves, self.actions))
         found[:, 1] = agents
-        scaled = left / np.maximum(left.std(0), 1e-300)
+        noise = over_known(np.std, np.where(self.known, left, np.nan))
+        scaled = left / np.maximum(noise, 1e-300)
         for a in range(self.actions):
-            plays = self.moves == a
+            plays, known = self.moves == a, np.broadcast_to(self.known, left.shape)
             others = plays.sum(1, keepdims=True) - plays
             farther = _farther(self._shares(a))[..., None].repeat(moves, 2)
-            ends = [_edge(agents - 1 - others, scaled, self.moves, moves, agents)]
-            ends.append(_edge(others, scaled, self.moves, moves, agents))
+            played = np.where(known, self.moves, -1)
+            ends = [_edge(agents - 1 - others, scaled, played, moves, agents)]
+            ends.append(_edge(others, scaled, played, moves, agents))
             for i in range(agents):
                 code = (self.where * moves + self.moves[:, i]) * agents + others[:, i]
-                count = np.bincount(code, minlength=situations * moves * agents)
+                count = np.bincount(code[known[:, i]], minlength=situations * moves * agents)
                 count = count.reshape(-1, agents)
                 below, above = np.cumsum(count, 1), np.cumsum(count[:, ::-1], 1)[:, ::-1]
                 enough = count.sum(1) >= 2 * TOGETHER

@@ -1,11 +1,12 @@
 """Counts of a log: actions, transitions and coverage, and the support they leave to policies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from equipoise.core import InputError
+from equipoise.games import Labels
 from equipoise.offline._log import Log
 
 #: The reward of an action counts as unknown in a place with fewer rows of that action.
@@ -20,7 +21,7 @@ class Coverage:
     """Coverage of a log: which actions each agent tried in which places, and how often.
 
     A *place* is a context or, with states, a context, a step and an own state. Only places that
-    occur in the log are counted.
+    occur in the log are counted, and none in which the agent is absent.
 
     **Example**
 
@@ -38,7 +39,8 @@ class Coverage:
 
     #: Number of rows of the log.
     samples: int
-    #: (contexts, agents, actions) or (contexts, horizon, agents, states, actions): samples.
+    #: (contexts, agents, actions) or (contexts, horizon, agents, states, actions): samples, with
+    #: those whose reward is not recorded.
     counts: np.ndarray
     #: (agents,): fraction of the possible actions, in places seen, that were tried at least once.
     covered: np.ndarray
@@ -49,19 +51,24 @@ class Coverage:
     #: (agents,): largest 1 / nu_i(a | place), the paper's single-agent concentrability; infinite
     #: if an action was never tried in a place seen.
     concentrability: np.ndarray
+    #: Names of the agents.
+    labels: Labels = field(default_factory=Labels)
 
     def __str__(self) -> str:
-        least, far = int(self.covered.argmin()), int(self.concentrability.argmax())
+        def who(agent: Any) -> str:
+            return f"{'' if self.labels.players else 'agent '}{self.labels.player(int(agent))}"
+
+        least, far = self.covered.argmin(), self.concentrability.argmax()
         return "\n".join(
             [
                 f"{self.samples} samples, {len(self.covered)} agents, "
                 f"{self.counts.shape[0]} contexts",
                 f"actions tried, of those possible in places seen: {self.covered.mean():.1%} "
-                f"(least: agent {least}, {self.covered[least]:.1%})",
+                f"(least: {who(least)}, {self.covered[least]:.1%})",
                 f"fewest samples of an action in a place: {int(self.fewest.min())} "
-                f"(agent {int(self.fewest.argmin())})",
+                f"({who(self.fewest.argmin())})",
                 f"single-agent concentrability, estimated: {self.concentrability[far]:.3g} "
-                f"(agent {far})",
+                f"({who(far)})",
             ]
         )
 
@@ -82,6 +89,8 @@ def coverage(log: Log) -> Coverage:
     counts = count_actions(log)
     shape = (-1, log.agents, log.states_count, counts.shape[-1])  # agents on axis 1
     tried, chances = counts.reshape(shape), behaviour_of(log, counts).reshape(shape)
+    if log.absences:  # absent agents have no choice
+        tried, chances = tried[:, :, :1], chances[:, :, :1]
     seen, places = tried.sum(-1, keepdims=True) > 0, (0, 2, 3)
     mask = seen & available(log)
     with np.errstate(divide="ignore"):
@@ -89,10 +98,11 @@ def coverage(log: Log) -> Coverage:
     return Coverage(
         samples=log.samples,
         counts=counts,
-        covered=((tried > 0) & mask).sum(places) / mask.sum(places),
+        covered=((tried > 0) & mask).sum(places) / np.maximum(mask.sum(places), 1),
         seen=seen.mean(places),
         fewest=np.where(mask, tried, np.iinfo(np.int64).max).min(places),
         concentrability=ratio.max(places),
+        labels=log.labels,
     )
 
 
@@ -203,15 +213,44 @@ def count_transitions(log: Log) -> np.ndarray:
 
 
 def count_moves(
-    contexts: np.ndarray, by_agent: np.ndarray, situations: int, moves: int
+    contexts: np.ndarray,
+    by_agent: np.ndarray,
+    situations: int,
+    moves: int,
+    known: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(situations, N, moves): number of times each agent made each move, from (N, rows) moves."""
+    """(situations, N, moves): number of times each agent made each move, from (N, rows) moves.
+
+    `known` (rows, N) says which rows to count for each agent; None counts all.
+    """
     counts = np.empty((situations, len(by_agent), moves), np.int64)
     start = contexts.astype(np.intp) * moves
     for j, own in enumerate(by_agent):
-        hits = np.bincount(start + own, minlength=situations * moves)
+        code = start + own
+        hits = np.bincount(
+            code if known is None else code[known[:, j]], minlength=situations * moves
+        )
         counts[:, j] = hits.reshape(situations, moves)
     return counts
+
+
+def known_rows(reward: np.ndarray) -> Any:
+    """Rows of (rows,) rewards that are recorded: a slice if all are."""
+    away = np.isnan(reward)
+    return np.flatnonzero(~away) if away.any() else slice(None)
+
+
+def over_known(statistic: Any, rewards: np.ndarray) -> np.ndarray:
+    """(agents,): a statistic of each agent's recorded rewards; zero if there are none.
+
+    >>> over_known(np.mean, np.array([[1.0, np.nan], [3.0, 4.0]])).tolist()
+    [2.0, 4.0]
+    """
+    rewards = np.asarray(rewards, np.float64)
+    if not np.isnan(rewards).any():
+        return statistic(rewards, 0)
+    known = (own[~np.isnan(own)] for own in rewards.T)
+    return np.array([statistic(own, 0) if len(own) else 0.0 for own in known])
 
 
 def normalised(counts: np.ndarray, otherwise: Any) -> tuple[np.ndarray, np.ndarray]:

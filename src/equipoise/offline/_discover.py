@@ -19,7 +19,13 @@ from scipy.stats import chi2
 
 from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, name_of, scores_of
-from equipoise.offline._coverage import count_actions, few_rows, rare_contexts, sizes_of
+from equipoise.offline._coverage import (
+    count_actions,
+    few_rows,
+    known_rows,
+    rare_contexts,
+    sizes_of,
+)
 from equipoise.offline._dependence import dependence_of, told_absences, told_dependence
 from equipoise.offline._fit import SCREENING_ROWS, columns_of, fit
 from equipoise.offline._interacting import interacting
@@ -340,27 +346,27 @@ def structure_of(
 def distinct(log: Log) -> tuple[Log, int]:
     """Return the log without rows that are copies of others, and the number of copies.
 
-    Rows repeat naturally if there are few distinct rewards. Repeated rows count as copies only if
-    the reward of a single agent identifies the whole row, so that there are hardly more distinct
-    rows than values of that reward.
+    Rows repeat naturally if there are few distinct rewards, or no noise. Repeated rows count as
+    copies only if the reward of a single agent identifies the whole row, so that there are hardly
+    more distinct rows than values of that reward, and if rows agree more often than agents who play
+    and earn independently would.
     """
     if log.states is not None or log.samples < 4:
         return log, 0
     width = log.agents * (log.actions.itemsize + log.rewards.itemsize) + 8
     rows = np.empty((log.samples, width), np.uint8)
-    parts = (log.contexts.astype(np.int64)[:, None], log.actions, log.rewards)
-    at = 0
+    parts, ends = (log.contexts.astype(np.int64)[:, None], log.actions, log.rewards), [0]
     for part in parts:
         part = np.ascontiguousarray(part).view(np.uint8).reshape(log.samples, -1)
-        rows[:, at : at + part.shape[1]] = part
-        at += part.shape[1]
-    whole = np.ascontiguousarray(rows[:, :at]).view(np.dtype((np.void, at))).ravel()
-    first = np.sort(np.unique(whole, return_index=True)[1])
+        ends.append(ends[-1] + part.shape[1])
+        rows[:, ends[-2] : ends[-1]] = part
+    first, whole = _alike(rows[:, : ends[3]])
     if len(first) > 0.9 * log.samples:
         return log, 0
     values = max(len(np.unique(log.rewards[first, i])) for i in range(min(log.agents, 8)))
-    if values < 0.5 * len(first):
+    if values < 0.5 * len(first) or _repeats(log, whole, _alike(rows[:, : ends[2]])[1]):
         return log, 0
+    first = np.sort(first)
     return log.take(first), log.samples - len(first)
 
 
@@ -398,6 +404,39 @@ def _contains(plan: Comparison, name: int | str, missing: list[Missing]) -> bool
         )
         for one in missing
     )
+
+
+def _alike(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First of the equal rows of bytes, and a number of each row that equal rows share."""
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
+    return np.unique(whole, return_index=True, return_inverse=True)[1:]
+
+
+def _repeats(log: Log, whole: np.ndarray, cell: np.ndarray) -> bool:
+    """Whether independent agents explain how often rows agree; they do in a game without noise.
+
+    `whole` and `cell` number equal rows, and rows with equal contexts and actions. The number of
+    pairs of rows that agree in actions is compared with what the frequencies of actions lead to,
+    and the fraction of these that agree in all rewards with the product over agents.
+    """
+
+    def pairs(code: np.ndarray) -> float:
+        count = np.unique(code, return_counts=True)[1].astype(np.float64)
+        return float((count * (count - 1)).sum())
+
+    expected = 0.0
+    for context in np.unique(log.contexts):
+        actions = log.actions[log.contexts == context]
+        counts = [np.unique(own, return_counts=True)[1] for own in actions.T]
+        each = [float(((count / len(actions)) ** 2).sum()) for count in counts]
+        expected += float(len(actions)) ** 2 * float(np.prod(each))
+    together = pairs(cell)
+    if together > 2.0 * expected:
+        return False
+    agree = pairs(whole) / together
+    values = (np.unique(own, return_inverse=True) for own in log.rewards.T)
+    each = [pairs(cell * np.int64(len(known)) + code) / together for known, code in values]
+    return agree > 0.99 or (log.agents > 1 and agree <= 2.0 * float(np.prod(each)))
 
 
 def _can_be_fitted(name: int | str, plan: Comparison) -> bool:
@@ -464,11 +503,18 @@ def _floor(
     best = min(found, key=lambda name: float(found[name].mean()))
     if free < 30:
         return min(float(found[best].mean()), 1.0), np.inf, f"the error of {name_of(best)}"
-    rewards = np.asarray(part.rewards[:, judges], np.float64)
-    rewards = rewards - rewards.mean(0)
-    sums = np.stack([np.bincount(group.ravel(), own) for own in rewards.T])
-    within = (rewards**2).sum(0) - (sums**2 / count).sum(1)
-    share = float((within / free / np.maximum(rewards.var(0), 1e-300)).mean())
+    shares = []
+    for own in np.asarray(part.rewards[:, judges], np.float64).T:
+        known = known_rows(own)
+        own, place = own[known], group.ravel()[known]
+        if not len(own):
+            continue
+        own = own - own.mean()
+        rows, sums = np.bincount(place), np.bincount(place, own)
+        within = (own**2).sum() - (sums**2 / np.maximum(rows, 1)).sum()
+        degrees = len(own) - np.count_nonzero(rows)
+        shares.append(within / max(degrees, 1) / max(float(own.var()), 1e-300))
+    share = float(np.mean(shares or [1.0]))
     return min(share, 1.0), share * np.sqrt(2.0 / free), "repeated joint actions"
 
 
@@ -574,9 +620,11 @@ def _types(log: Log) -> list[int]:
     cell = (log.situations[:, None] * actions + log.moves) * 3 + third
     size = sizes_of(log)[0] * actions * 3
     rewards = np.asarray(log.rewards, np.float64)
+    known = ~np.isnan(rewards)
+    rewards = np.where(known, rewards, 0.0)
     count, total, square = (
         np.stack([np.bincount(own, given, size) for own, given in zip(cell.T, by, strict=True)])
-        for by in (np.ones_like(rewards).T, rewards.T, rewards.T**2)
+        for by in (known.astype(np.float64).T, rewards.T, rewards.T**2)
     )
     mean = total / np.maximum(count, 1)
     variance = np.maximum(square / np.maximum(count, 1) - mean**2, 1e-12) / np.maximum(count, 1)

@@ -19,7 +19,14 @@ from equipoise.games import Mixture
 from equipoise.offline._aggregate import KINDS, name_of
 from equipoise.offline._bounds import HIDDEN, Bounds, Part, bounds, known_moves
 from equipoise.offline._combinations import Shown
-from equipoise.offline._coverage import SHOWN, coverage, few_rows, rare_contexts, rare_pairs
+from equipoise.offline._coverage import (
+    SHOWN,
+    coverage,
+    few_rows,
+    over_known,
+    rare_contexts,
+    rare_pairs,
+)
 from equipoise.offline._discover import Structure, comparison, distinct, structure_of
 from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
@@ -355,7 +362,7 @@ class Discrete:
         mixture = Mixture(shown)
         certificate = _certificate(self.model, mixture, every, log.absences)
         rare = rare_pairs(log, every) if learned else []
-        rounding = 1e-9 * float(np.abs(log.rewards).max()) * log.horizon
+        rounding = 1e-9 * float(np.nanmax(np.abs(log.rewards))) * log.horizon
         promise = _promise(found, log, len(mixture), rounding)
         if refusal is None and rare:
             status = status_as(
@@ -409,7 +416,7 @@ class Discrete:
                 "misfit": found.misfit,
                 "text": f"{ends}; {text}",
             },
-            "earned": np.asarray(log.rewards, np.float64).mean(0) * log.horizon,
+            "earned": over_known(np.mean, log.rewards) * log.horizon,
             "expected": found.value,
             "expected_error": found.value_error,
             "gains": found.gains,
@@ -457,6 +464,8 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
             "the fitted reward model also holds for numbers of agents per action that the log does "
             "not show"
         )
+    if log.recorded is not None:
+        assumed.append("which rewards are missing does not depend on what they were")
     if components > 1:
         assumed.append(
             f"a coordinator draws one of the {components} policies in policy.csv for all agents "

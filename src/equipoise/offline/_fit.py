@@ -27,6 +27,7 @@ from equipoise.offline._coverage import (
     count_actions,
     count_transitions,
     normalised,
+    over_known,
     sizes_of,
 )
 from equipoise.offline._joint import fit_joint
@@ -138,7 +139,7 @@ class Sums:
     moments: Moments
     #: (contexts, horizon, agents, states, actions, next states): counts, if there are states.
     transitions: np.ndarray
-    #: (2, agents): sums of rewards and of their squares.
+    #: (3, agents): sums of rewards and of their squares, and the number of those recorded.
     rewards: np.ndarray
 
     @classmethod
@@ -146,13 +147,16 @@ class Sums:
         """Sums over no rows, for logs like this one and terms with these neighbours."""
         designs, agents = [Design.of(own, rank) for own in sets], log.agents
         moments = Moments.empty(designs, range(agents), agents, *sizes_of(log))
-        return cls(moments, np.zeros(1), np.zeros((2, agents)))
+        return cls(moments, np.zeros(1), np.zeros((3, agents)))
 
     def add(self, piece: Log) -> None:
         """Add the rows of a piece."""
         self.moments.add(piece.situations, piece.moves, piece.rewards)
-        self.rewards[0] += piece.rewards.sum(0, dtype=np.float64)
-        self.rewards[1] += np.einsum("mn,mn->n", piece.rewards, piece.rewards, dtype=np.float64)
+        rewards, known = piece.rewards, piece.recorded
+        rewards = rewards if known is None else np.where(known, rewards, 0.0)
+        self.rewards[0] += rewards.sum(0, dtype=np.float64)
+        self.rewards[1] += np.einsum("mn,mn->n", rewards, rewards, dtype=np.float64)
+        self.rewards[2] += piece.samples if known is None else known.sum(0)
         if piece.states is not None:
             self.transitions = self.transitions + count_transitions(piece)
 
@@ -183,7 +187,10 @@ def model_of(
     terms = terms_of(fits, bases)
     rows = moments.counts[:, 0].sum(-1).reshape(first.contexts_count, -1).sum(1)
     samples, chances = int(rows.sum()), rows / rows.sum()
-    mean, square = sums.rewards / samples
+    if not sums.rewards[2].all():
+        nobody = first.labels.player(int(sums.rewards[2].argmin()))
+        raise InputError("log", "a recorded reward of every agent", f"none of agent {nobody}")
+    mean, square = sums.rewards[:2] / sums.rewards[2]
     noise, unseen = np.array([own.noise for own in fits]), 0
     shared = {"noise": float(noise.mean()), "labels": first.labels}
     if first.states is None:
@@ -242,7 +249,7 @@ def _fit_aggregate(log: Log | None, kind: str) -> Model:
         samples=log.samples,
         samples_per_parameter=log.samples / max(seen, 1),
         noise=noise,
-        reward_scale=float(np.asarray(log.rewards, np.float64).std(0).max()),
+        reward_scale=float(over_known(np.std, log.rewards).max()),
         ridge={},
         neighbours=tuple(tuple(j for j in everybody if j != i) for i in everybody),
         counts=counts,
@@ -360,20 +367,24 @@ def pair_statistics(log: Log) -> tuple[np.ndarray, np.ndarray]:
             continue
         hot = (moves[rows][:, :, None] == np.arange(count)).astype(np.float32)
         hot = hot.reshape(len(hot), -1)
-        reward = np.asarray(rewards[rows], np.float32)
-        owns = hot.sum(0).reshape(agents, count)
+        reward, mine = np.asarray(rewards[rows], np.float32), hot
+        if log.recorded is not None:
+            known = log.recorded[rows]
+            reward, mine = np.where(known, reward, 0.0), hot * np.repeat(known, count, 1)
+        owns = mine.sum(0).reshape(agents, count)
         own_sums = (hot * np.repeat(reward, count, 1)).sum(0).reshape(agents, count)
         means = own_sums / np.maximum(owns, 1)
         left = reward - np.take_along_axis(means, moves[rows].T.astype(np.intp), 1).T
+        left = left if log.recorded is None else left * log.recorded[rows]
         variance += (left**2).sum(0)
         # Rows: (own agent, own move). Columns: (other agent, its move).
         weighted = (hot * np.repeat(left, count, 1)).T
-        both = (hot.T @ hot).reshape(agents, count, agents, count)
+        both = (mine.T @ hot).reshape(agents, count, agents, count)
         sums = (weighted @ hot).reshape(agents, count, agents, count)
         statistics += np.where(both > 0, sums**2 / np.maximum(both, 1), 0.0).sum((1, 3))
         met = (both > 0).sum(3)
         degrees += np.maximum(met - 1, 0).sum(1)
-    variance /= max(len(moves), 1)
+    variance /= max(len(moves), 1) if log.recorded is None else np.maximum(log.recorded.sum(0), 1)
     statistics /= np.maximum(variance, 1e-30)[:, None]
     np.fill_diagonal(statistics, 0.0)
     p_values = chi2.sf(statistics, np.maximum(degrees, 1))

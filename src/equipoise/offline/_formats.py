@@ -1,8 +1,9 @@
 """File formats of logs: `.npz` with one array per table, and `.parquet` with one column per agent.
 
 The columns of a Parquet file are `context`, `action_0`, `action_1`, ..., `reward_0`, ..., and with
-local states `state_0`, ..., `next_state_0`, ..., `step`, `episode`. All other declarations of a log
-are stored as JSON in the metadata of the schema, under `equipoise`.
+local states `state_0`, ..., `next_state_0`, ..., `step`, `episode`; `recorded_0`, ... say which
+rewards are known, unless all are. All other declarations of a log are stored as JSON in the
+metadata of the schema, under `equipoise`.
 
 Reading returns the fields of a `Log`, or raises a `ValueError` that names the file and the problem.
 A file that is missing or may not be read raises the original `OSError`. Since a small file can
@@ -26,7 +27,10 @@ from equipoise.core.files import atomic_write, refuse_devices
 from equipoise.core.plain import dumps, parse_json
 
 #: Arrays of a log that have one row per sample.
-TABLES = ("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes")
+TABLES = (
+    *("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes"),
+    "recorded",
+)
 #: Other fields of a log, which the caller or the file declares.
 DECLARED = (
     *("actions_per_agent", "contexts_count", "states_count", "horizon"),
@@ -39,10 +43,13 @@ _NAMES = {"labels": (dict, "names by field"), "numeric_contexts": (list, "a list
 RATIO, ALLOWANCE = 64, 64 << 20
 
 #: Maps the prefix of the agents' columns to their table.
-_WIDE = {"action": "actions", "reward": "rewards", "state": "states", "next_state": "next_states"}
+_WIDE = {
+    **{"action": "actions", "reward": "rewards", "state": "states", "next_state": "next_states"},
+    "recorded": "recorded",
+}
 #: Maps each single column to its table.
 _NARROW = {"context": "contexts", "step": "steps", "episode": "episodes"}
-_COLUMN = re.compile(r"(action|reward|state|next_state)_(0|[1-9][0-9]{0,6})")
+_COLUMN = re.compile(r"(action|reward|state|next_state|recorded)_(0|[1-9][0-9]{0,6})")
 _METADATA = b"equipoise"
 #: Number of rows of a Parquet file that are written and read at once.
 _ROWS = 50_000

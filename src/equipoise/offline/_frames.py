@@ -6,7 +6,8 @@ if every agent has its own columns (`action_Ada`, `reward_Ada`, ...). It comes f
 is an array. Three lines, `Log.notes`, say how the table was read.
 
 An agent that is missing at some time is in the local state "absent" there: it earns nothing and
-chooses nothing. The others' rewards may depend on its absence, as on any of its actions.
+chooses nothing. The others' rewards may depend on its absence, as on any of its actions. If only
+its reward is missing, its action still counts, and the reward is not recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,22 +18,31 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.offline._columns import (
+    MISSING,
     UNITS,
     WORD,
     as_column,
     as_words,
     check_rewards,
+    folded,
+    has_commas,
+    is_grouped,
     is_missing,
     natural,
     ordered,
     read_table,
+    words_of,
 )
+from equipoise.offline._dates import as_dates
 from equipoise.offline._numeric import bins_of, without
 
 #: Numbers with at most this many different values are categories.
 CATEGORIES = 12
 #: Options of `Log.read` that select this kind of table.
-OPTIONS = ("agent", "time", "action", "reward", "context", "bins", "context_bins", "missing")
+OPTIONS = (
+    *("agent", "time", "action", "reward", "context", "bins", "context_bins", "missing"),
+    *("fold", "decimal", "dayfirst"),
+)
 
 
 def read_frame(
@@ -46,23 +56,30 @@ def read_frame(
     bins: Any = None,
     context_bins: Any = None,
     missing: Sequence[str] | None = None,
+    fold: bool = True,
+    decimal: str | None = None,
+    dayfirst: bool | None = None,
     continuous: bool = False,
 ) -> dict[str, Any]:
     """Read the fields of a `Log`, with `labels` and `notes`, from a table."""
     if bins is not None and continuous:
         raise InputError("bins", "none for continuous actions", repr(bins))
+    if decimal not in (None, ".", ","):
+        raise InputError("decimal", "'.' or ','", repr(decimal))
     columns, name, mark, about_file = read_table(source)
+    contexts = [context] if isinstance(context, str) else list(context or ())
+    whose = [n.removeprefix(f"{action or 'action'}_") for n in columns]
+    rewards = {f"{reward or 'reward'}_{who}" for who in whose} if agent is None else {reward}
+    acts = [f"{action or 'action'}_{who}" for who in whose] if agent is None else [str(action)]
+    used = {agent, *rewards, *acts, *contexts}
     table = dict[str, np.ndarray]()
     for column, values in columns.items():
-        if agent:
-            earned = column == reward
-        else:
-            who = column.removeprefix(f"{reward or 'reward'}_")
-            earned = who != column and f"{action or 'action'}_{who}" in columns
-        table[column] = as_column(values, missing, mark, UNITS if earned else "")
-        if earned:
-            check_rewards(column, values, table[column], mark)
-    contexts = [context] if isinstance(context, str) else list(context or ())
+        point = decimal or ("," if mark == ";" else ".")
+        grouped = _grouped(column, values, columns, point, decimal, column in used, missing)
+        given = (missing, point, UNITS if column in rewards else "", grouped, column == agent)
+        table[column] = as_column(values, *given)
+        if column in rewards:
+            check_rewards(column, values, table[column], point, grouped)
     if agent is None and time is not None:
         raise InputError("agent", "the column that names the agent, together with time", "none")
     if agent is not None:
@@ -76,13 +93,29 @@ def read_frame(
     for column in contexts:
         _check_column("context", column, table)
     _check_roles({"agent": agent, "time": time, "action": action, "reward": reward}, contexts)
+    changes = list[str]()
+    if time is not None and table[time].dtype.kind == "O":
+        table[time], read = as_dates(time, table[time], dayfirst)
+        changes += [read] if read else []
+    for roles in ([name for name in acts if name in table], *([each] for each in contexts)):
+        if fold and roles:
+            new, joined = folded([table[name] for name in roles])
+            table |= dict(zip(roles, new, strict=True))
+            what = roles[0] if len(roles) == 1 else "actions"
+            changes += [f"spellings joined in {what}: {_listed(joined)}"] if joined else []
+    if fold and agent is not None:
+        joined = _fold_agents(table, agent, str(time))
+        changes += [f"spellings joined in {agent}: {_listed(joined)}"] if joined else []
     grid = (
         _wide(table, action or "action", reward or "reward")
         if agent is None
         else _long(table, agent, str(time), str(action), str(reward))
     )
+    grid.settle()
     fields, told = _actions(grid, bins, continuous)
     present = grid.present
+    recorded = ~present | ~np.isnan(grid.rewards)
+    _check_recorded(grid, present, reward or "reward")
     about, numeric = list[str](), list[str]()
     for column in contexts:
         _check_public(column, table[column], grid)
@@ -104,29 +137,30 @@ def read_frame(
             numeric.append(f"{column} within a range")
             table[column] = _in_bins("context_bins", cut, table[column])
     coded, names, features, told_contexts = _contexts(table, contexts, grid)
-    about += [*told_contexts, *_told_words(table, [*grid.used, *contexts], missing)]
+    about += [*told_contexts, *_told_words(table, [*grid.used, *contexts], missing), *changes]
+    about += [] if agent is None else _told_names(agent, grid.agents)
     rewards = np.where(present, grid.rewards, 0.0)
     if features.shape[1]:
-        rewards = without(rewards, features, coded, fields["actions"], present)
+        rewards = without(rewards, features, coded, fields["actions"], present & recorded)
     labels: dict[str, Any] = {"players": grid.agents, "actions": fields.pop("names")}
     labels["contexts"] = names
-    away = int((~present).sum())
+    away, unknown = int((~present).sum()), int((~recorded).sum())
+    if continuous and away + unknown:
+        raise _absent(grid, present & recorded)
     if away:
-        if continuous:
-            raise _absent(grid, away)
         labels["states"] = ("present", "absent")
         fields |= {"states": ~present, "next_states": np.zeros_like(present), "states_count": 2}
     unused = [column for column in table if column not in {*grid.used, *contexts}]
     lines = f"{grid.rows:,} lines became {len(present):,} rows, one for each {time}, of "
-    gaps = f"{away:,} of {present.size:,}, where the agent counts as absent" if away else "none"
     notes = (
         f"{name}: {lines if agent else f'{grid.rows:,} rows of '}{len(grid.agents)} agents"
         + "".join(f"; {told}" for told in (grid.dropped, about_file) if told),
         "; ".join(filter(None, (told, *about))),
-        f"missing actions or rewards: {gaps}; unused columns: {_listed(unused, 8)}",
+        f"{_gaps(grid, away, unknown)}; unused columns: {_listed(unused, 8)}",
     )
     labels = {key: value for key, value in labels.items() if value is not None}
     given = {"contexts": coded, "rewards": rewards, "labels": labels, "notes": notes}
+    given["recorded"] = recorded if unknown else None
     given["numeric_contexts"] = numeric
     return fields | given | {"continuous": continuous, "name": name}
 
@@ -141,9 +175,33 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
     return f"{shown}, ... ({len(names)})" if len(names) > most else shown or "none"
 
 
-def _absent(grid: "_Grid", away: int) -> InputError:
-    """Error for continuous actions that are missing; it names the first one."""
-    at, i = (int(x) for x in np.argwhere(~grid.present)[0])
+def _gaps(grid: "_Grid", away: int, unknown: int) -> str:
+    """Say how many actions and rewards are missing, and what follows."""
+    lost = int((is_missing(grid.actions) & ~np.isnan(grid.rewards)).sum())
+    size = f"{grid.rewards.size:,}"
+    told = []
+    if away:
+        told.append(f"missing actions: {away:,} of {size}, where the agent counts as absent")
+    if lost:
+        told.append(f"rewards left out beside them: {lost:,}")
+    if unknown:
+        told.append(f"missing rewards: {unknown:,} of {size}, whose actions still count")
+    return "; ".join(told) or "missing actions or rewards: none"
+
+
+def _check_recorded(grid: "_Grid", present: np.ndarray, reward: str) -> None:
+    """Refuse agents that act but have no reward."""
+    without = (present & ~np.isnan(grid.rewards)).sum(0) == 0
+    if without.any():
+        hint = "leave the agent out, or pass its action as a context if all see it first"
+        found = f"none for {grid.agents[int(without.argmax())]}"
+        raise InputError("reward", f"rewards of every agent ({reward})", found, hint)
+
+
+def _absent(grid: "_Grid", complete: np.ndarray) -> InputError:
+    """Error for continuous actions or rewards that are missing; it names the first one."""
+    at, i = (int(x) for x in np.argwhere(~complete)[0])
+    away = int((~complete).sum())
     found = f"{away:,} missing, such as {grid.agents[i]} at {grid.times[at]}"
     hint = "leave these times or agents out, or bin the actions (bins)"
     return InputError(
@@ -171,8 +229,31 @@ class _Grid:
 
     @property
     def present(self) -> np.ndarray:
-        """(times, agents): whether there is an action and a reward."""
-        return ~is_missing(self.actions) & ~np.isnan(self.rewards)
+        """(times, agents): whether there is an action."""
+        return ~is_missing(self.actions)
+
+    def settle(self) -> None:
+        """Leave out words that stand for no action, and agents that never have one."""
+        if self.actions.dtype.kind == "O":
+            for word in {w for w in self.actions.ravel() if str(w).lower() in MISSING} - {None}:
+                here = self.actions == word
+                if np.isnan(self.rewards[here]).all():  # no action, and so no reward
+                    self.actions[here] = None
+        idle = ~self.present.any(0)
+        if not idle.any() or idle.all():
+            return
+        names = [name for name, out in zip(self.agents, idle, strict=True) if out]
+        lines = int((self.row[:, idle] >= 0).sum())
+        told = f"{lines:,} lines of {_listed(names)} left out, which never have an action"
+        self.dropped = "; ".join(filter(None, (self.dropped, f"{told} (totals?)")))
+        self.agents = tuple(name for name in self.agents if name not in names)
+        times = (self.row[:, ~idle] >= 0).any(1)
+        kept = np.ix_(times, ~idle)
+        self.actions, self.rewards, self.row = (
+            table[kept] for table in (self.actions, self.rewards, self.row)
+        )
+        self.first = self.row.max(1)
+        self.times = [time for time, in_use in zip(self.times, times, strict=True) if in_use]
 
 
 def _told_words(
@@ -187,6 +268,48 @@ def _told_words(
     if not found or missing is not None:
         return []
     return [f"the frequent word '{WORD}' in {', '.join(found[:3])} is read as a value"]
+
+
+def _fold_agents(table: dict[str, np.ndarray], agent: str, time: str) -> list[str]:
+    """Join spellings of agents, unless two spellings occur at the same time; list those joined."""
+    (names,), joined = folded([table[agent]])
+    spelled: dict[Any, Any] = {}
+    rows = zip(table[time].tolist(), names.tolist(), table[agent].tolist(), strict=True)
+    if not joined or any(spelled.setdefault((t, name), word) != word for t, name, word in rows):
+        return []
+    table[agent] = names
+    return joined
+
+
+def _told_names(column: str, agents: Sequence[str]) -> list[str]:
+    """Say which agents are called like a missing entry."""
+    odd = [repr(name) for name in agents if name.lower() in MISSING]
+    return [f"{', '.join(odd)} in {column} is read as an agent"] if odd else []
+
+
+def _grouped(
+    column: str,
+    values: np.ndarray,
+    columns: Mapping[str, np.ndarray],
+    mark: str,
+    decimal: str | None,
+    used: bool,
+    missing: Sequence[str] | None,
+) -> bool:
+    """Whether a point separates thousands in a column of a table whose decimal mark is a comma."""
+    if mark != "," or decimal is not None or values.dtype.kind != "O":
+        return mark == "," and decimal is not None
+    words, _ = words_of(values, missing)
+    # The whole table is searched for a comma only where a column needs it.
+    grouped = is_grouped(words, False)
+    if grouped is None:
+        grouped = is_grouped(words, has_commas(list(columns.values())))
+    if grouped is None and used:
+        word = next(word for word in words if word is not None and "." in word)
+        hint = "pass decimal=',' or decimal='.' (--decimal)"
+        found = f"{word!r} in column {column}, which may be {word.replace('.', '')} or a fraction"
+        raise InputError("decimal", "numbers that show their decimal mark", found, hint)
+    return bool(grouped)
 
 
 def _check_column(option: str, column: str, table: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, false_discovery_control
 
-from equipoise.offline._coverage import sizes_of
+from equipoise.offline._coverage import known_rows, sizes_of
 from equipoise.offline._log import Log
 
 #: Moves with fewer rows than this are merged into one. Situations with fewer than twice as many
@@ -47,7 +47,10 @@ def interacting(log: Log, neighbours: Sequence[Sequence[int]]) -> list[dict[str,
         features = [_orthonormal(own) for own in log.moves[where].T]
         rewards = np.asarray(log.rewards[where], np.float64)
         for i, own in enumerate(sets):
-            for group, numbers in _tested(rewards[:, i], features[i], features, own):
+            known, used = known_rows(rewards[:, i]), features
+            if not isinstance(known, slice):
+                used = [_orthonormal(moved) for moved in log.moves[where][known].T]
+            for group, numbers in _tested(rewards[known, i], used[i], used, own):
                 add = np.array([*numbers[:2], numbers[2] * share])
                 found[i, *group] = found.get((i, *group), 0.0) + add
     listed = []

@@ -19,7 +19,7 @@ from equipoise.core import InputError, checks
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, Interactions
-from equipoise.offline._coverage import behaviour_of, count_actions, sizes_of
+from equipoise.offline._coverage import behaviour_of, count_actions, over_known, sizes_of
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.solvers.no_regret import Critic, Dynamics, Policy
@@ -150,7 +150,7 @@ def fit_joint(
         samples=log.samples,
         samples_per_parameter=per_entry,
         noise=np.full(log.agents, np.nan),
-        reward_scale=float(log.rewards.std(0).max()),
+        reward_scale=float(over_known(np.std, log.rewards).max()),
         ridge={},
         neighbours=tuple(tuple(j for j in everybody if j != i) for i in everybody),
         counts=counts,
@@ -189,7 +189,7 @@ def _predict_kernel(train: Log, held: Log, setting: list[float]) -> np.ndarray:
     """Kernel ridge regression. A held-out fifth of the rows chooses width and penalty."""
     rows = np.unique(np.linspace(0, train.samples - 1, KERNEL_ROWS).round().astype(int))
     own, rewards = _hot(train)[rows], np.asarray(train.rewards[rows], np.float64)
-    mean = rewards.mean(0)
+    mean = over_known(np.mean, rewards)
     apart = train.agents + 1.0 - own @ own.T
     usual, rewards = max(float(apart.mean()), 1e-12), rewards - mean
     if not setting:
@@ -199,7 +199,8 @@ def _predict_kernel(train: Log, held: Log, setting: list[float]) -> np.ndarray:
             alike = np.exp(-apart / (width * usual))
             for ridge in KERNEL_RIDGES:
                 weights = _kernel_weights(alike[~out][:, ~out], rewards[~out], ridge)
-                found[width, ridge] = ((rewards[out] - alike[out][:, ~out] @ weights) ** 2).mean()
+                left = (rewards[out] - alike[out][:, ~out] @ weights) ** 2
+                found[width, ridge] = over_known(np.mean, left).mean()
         setting.extend(min(found, key=lambda one: found[one]))
     width, ridge = setting
     weights = _kernel_weights(np.exp(-apart / (width * usual)), rewards, ridge)
@@ -208,7 +209,16 @@ def _predict_kernel(train: Log, held: Log, setting: list[float]) -> np.ndarray:
 
 
 def _kernel_weights(alike: np.ndarray, rewards: np.ndarray, ridge: float) -> np.ndarray:
-    return solve(alike + ridge * np.eye(len(alike)), rewards, assume_a="pos", check_finite=False)
+    """(rows, agents): weights of kernel regression; zero for rows whose reward is not recorded."""
+    weights, known = np.zeros(rewards.shape), ~np.isnan(rewards)
+    kinds, kind = np.unique(known, axis=1, return_inverse=True)
+    for k, rows in enumerate(kinds.T):
+        if not rows.any():
+            continue
+        alone = alike[np.ix_(rows, rows)] + ridge * np.eye(int(rows.sum()))
+        at = np.ix_(rows, kind.ravel() == k)
+        weights[at] = solve(alone, rewards[at], assume_a="pos", check_finite=False)
+    return weights
 
 
 def _hot(log: Log) -> np.ndarray:
@@ -230,9 +240,14 @@ def joint_table(log: Log) -> np.ndarray:
     entries = sizes_of(log)[1] ** log.agents
     code, size = log.contexts * np.int64(entries) + joint_code(log), log.contexts_count * entries
     shape = (log.contexts_count, entries, -1)
-    counts = np.bincount(code, minlength=size).reshape(shape)
-    sums = [np.bincount(code, weights=own, minlength=size) for own in log.rewards.T]
-    sums = np.stack(sums, -1).reshape(shape)
+    known, rewards = np.ones(log.rewards.shape), log.rewards
+    if log.recorded is not None:
+        known, rewards = log.recorded, np.where(log.recorded, log.rewards, 0.0)
+    counts, sums = (
+        np.stack([np.bincount(code, weights=own, minlength=size) for own in table.T], -1)
+        for table in (known, rewards)
+    )
+    counts, sums = counts.reshape(shape), sums.reshape(shape)
     means = sums.sum(1, keepdims=True) / np.maximum(counts.sum(1, keepdims=True), 1)
     return (sums + TABLE_PRIOR * means) / (counts + TABLE_PRIOR)
 
@@ -241,6 +256,9 @@ def _train(
     log: Log, moves: int, key: jax.Array, width: int, epochs: int, patience: int
 ) -> JointNetwork:
     """Least squares by Adam with weight decay; a held-out tenth of the rows stops it early."""
+    if log.recorded is not None:
+        found = f"{int((~log.recorded).sum()):,} rewards that are not recorded"
+        raise InputError("log", "a reward of every agent in all rows, for a network", found)
     with single_precision():
         start, shuffle = jax.random.split(key)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(shuffle)))

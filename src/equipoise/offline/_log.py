@@ -25,6 +25,8 @@ class Log:
 
     - `contexts` (samples,), or None if there is only one context; `actions` (samples, agents),
       `rewards` (samples, agents);
+    - `recorded` (samples, agents), which rewards are known; None if all are. Others are NaN in
+      `rewards`, whatever was passed. The actions of such rows still count;
     - with local states: `states` and `next_states` (samples, agents), `steps` (samples,), and
       `episodes` (samples,) if rows belong to episodes. Without `episodes` rows are treated as
       independent.
@@ -64,6 +66,8 @@ class Log:
     next_states: np.ndarray | None
     steps: np.ndarray | None
     episodes: np.ndarray | None
+    #: (samples, agents): whether each reward is known; None if all are. Unknown rewards are NaN.
+    recorded: np.ndarray | None
     #: Number of actions of each agent; empty if actions are continuous.
     actions_per_agent: tuple[int, ...]
     #: Number of contexts.
@@ -100,6 +104,7 @@ class Log:
         steps: Any = None,
         episodes: Any = None,
         *,
+        recorded: Any = None,
         actions_per_agent: Any = None,
         contexts_count: int | None = None,
         states_count: int | None = None,
@@ -137,7 +142,8 @@ class Log:
             fields["actions_per_agent"] = tuple(counts.tolist())
         fields["reward_range"] = _checks.as_range("reward_range", reward_range)
         rewards = _checks.as_table("rewards", rewards, samples, agents)
-        fields["rewards"] = _checks.as_rewards(rewards, fields["reward_range"])
+        fields["recorded"] = known = _checks.as_recorded(recorded, samples, agents, continuous)
+        fields["rewards"] = _checks.as_rewards(rewards, fields["reward_range"], known)
         local = {"states": states, "next_states": next_states, "steps": steps, "episodes": episodes}
         fields |= _local(local, samples, agents, states_count, horizon)
         if fields["episodes"] is not None:
@@ -263,14 +269,24 @@ class Log:
           Pass `context_bins`, a number of quantiles or a list of edges, to cut it yourself.
         - Empty entries, NA, N/A, NaN, NaT, null and None count as missing, in upper or lower case.
           If at least 5% of the rows of a column of words contain "none", it is an ordinary word.
-          Pass `missing`, a list of words, to replace this rule.
-        - An agent is masked at times when it, its action or its reward is missing: it is then in
-          the state "absent", earns nothing and chooses nothing.
+          Pass `missing`, a list of words, to replace this rule. An agent may be called "NA", if it
+          has as many rows as the others.
+        - Spellings of agents, actions and contexts that differ only in case or white space are one
+          (`fold=False` keeps them apart), named by the most frequent spelling.
+        - If semicolons separate entries, a comma is the decimal mark and a point separates
+          thousands, as in 1.234. Rewards in brackets, (0.12), are negative. Pass `decimal="."` or
+          `decimal=","` to say which mark it is.
+        - Times may be dates, such as 05/01/2023, 05.01.2023 or Jan 05 2023. Pass `dayfirst=True` or
+          `dayfirst=False` where the table does not show which number is the day.
+        - An agent is masked at times when it or its action is missing: it is then in the state
+          "absent", earns nothing and chooses nothing. If only its reward is missing, the action
+          still counts and the reward is unknown: it is not `recorded`.
         - `log.notes` says in three lines how the table was read.
 
         A Parquet file written by `Log.write` contains whole numbers without gaps, one column each:
         `context` (optional if there is only one), `action_0`, `reward_0`, ..., and with states
-        `state_0`, ..., `next_state_0`, ..., `step` and `episode`. An `.npz` file contains the
+        `state_0`, ..., `next_state_0`, ..., `step` and `episode`, and `recorded_0`, ... if some
+        rewards are unknown. An `.npz` file contains the
         arrays of a `Log` under their names. Declare what such a file does not say, as for `Log`
         itself: `actions_per_agent`, `contexts_count`, `reward_range`, ...
 
@@ -279,15 +295,15 @@ class Log:
         >>> import equipoise as eq
         >>> from pathlib import Path
         >>> _ = Path("sales.csv").write_text(
-        ...     "week,shop,price,profit\\n1,Ada,low,2\\n1,Bo,high,1\\n2,Ada,high,\\n2,Bo,low,3\\n"
+        ...     "week,shop,price,profit\\n1,Ada,low,2\\n1,Bo,high,\\n2,Ada,,\\n2,Bo,high,3\\n"
         ... )
         >>> log = eq.offline.Log.read(
         ...     "sales.csv", agent="shop", time="week", action="price", reward="profit"
         ... )
-        >>> log.labels.players, log.labels.actions, log.states.tolist()
-        (('Ada', 'Bo'), (('high', 'low'),), [[0, 0], [1, 0]])
-        >>> log.notes[2]
-        'missing actions or rewards: 1 of 4, where the agent counts as absent; unused columns: none'
+        >>> log.labels.players, log.states.tolist(), log.recorded.tolist()
+        (('Ada', 'Bo'), [[0, 0], [1, 0]], [[True, False], [True, True]])
+        >>> log.notes[2].split(";")[0]
+        'missing actions: 1 of 4, where the agent counts as absent'
         """
         table = {name: options.pop(name) for name in _frames.OPTIONS if name in options}
         path = Path(source) if isinstance(source, str | os.PathLike) else None

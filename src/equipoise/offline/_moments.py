@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from equipoise.core.machine import cores
-from equipoise.offline._coverage import count_moves
+from equipoise.offline._coverage import count_moves, known_rows
 
 #: Neighbours are looked up jointly in tables of at most this many rows, which stay in cache.
 TABLE_ROWS = 1024
@@ -217,7 +217,10 @@ class Moments:
         return cls(tuple(agents), tuple(designs), contexts, moves, sums, counts)
 
     def add(self, contexts: np.ndarray, moves: np.ndarray, rewards: np.ndarray) -> None:
-        """Add rows: contexts (M,), moves (M, N) and rewards (M, N), any numeric types."""
+        """Add rows: contexts (M,), moves (M, N) and rewards (M, N), any numeric types.
+
+        Moments of an agent leave out rows whose reward is NaN; counts of moves do not.
+        """
         rows = len(moves)
         small = np.uint8 if self.moves <= 256 else np.int32
         by_agent = np.ascontiguousarray(np.asarray(moves).T, dtype=small)
@@ -227,7 +230,8 @@ class Moments:
 
         def one(k: int) -> None:
             reward = np.asarray(rewards[:, self.agents[k]], dtype=np.float64)
-            add_agent(self, k, contexts, by_agent, reward, dtype)
+            known = known_rows(reward)
+            add_agent(self, k, contexts[known], by_agent[:, known], reward[known], dtype)
 
         # Large designs: one agent after another, since BLAS uses all cores itself.
         if cores() > 1 and len(self.agents) > 1 and max(s.shape[-1] for s in self.sums) < 128:

@@ -28,8 +28,8 @@ def bins_of(
 ) -> int | None:
     """Number of bins for a numeric context; None if removing its linear effect is enough.
 
-    `values` (times,) may contain NaN for missing entries. `contexts` (times,) are the other,
-    categorical contexts, or None. The other arguments are (times, agents).
+    `values` (times,) and `rewards` may contain NaN for missing entries. `contexts` (times,) are the
+    other, categorical contexts, or None. The other arguments are (times, agents).
 
     >>> rng = np.random.default_rng(0)
     >>> heat, act = rng.normal(size=1_000), rng.integers(0, 2, (1_000, 2))
@@ -53,9 +53,10 @@ def bins_of(
         there = present[:, i]
         for half, found in zip(halves, chances, strict=True):
             found.append(_plays(actions[there, i], half[there]))
-            found.append(_earns(actions[there, i], rewards[there, i], values[there], half[there]))
+            known = there & ~np.isnan(rewards[:, i])
+            found.append(_earns(actions[known, i], rewards[known, i], values[known], half[known]))
             for j in partners:
-                both = there & present[:, j]
+                both = known & present[:, j]
                 if j != i and both.any():
                     code = actions[both, i] * (actions.max() + 1) + actions[both, j]
                     found.append(_earns(code, rewards[both, i], values[both], half[both]))

@@ -7,7 +7,7 @@ import numpy as np
 from equipoise.certificates import TableCertificate
 from equipoise.core import Outcome, Solution, Status
 from equipoise.games import ContinuousPolicy, Mixture
-from equipoise.offline._coverage import behaviour_of, count_actions, never_present
+from equipoise.offline._coverage import behaviour_of, count_actions, never_present, over_known
 from equipoise.offline._log import Log
 
 #: End of a message about a log from which nothing was learned.
@@ -61,7 +61,7 @@ def own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
     )
     rewards = np.asarray(log.rewards, np.float64)
     steps = np.zeros(log.samples, np.int8) if log.steps is None else log.steps
-    value = np.sum([rewards[steps == h].mean(0) for h in np.unique(steps)], 0)
+    value = np.sum([over_known(np.mean, rewards[steps == h]) for h in np.unique(steps)], 0)
     unknown = np.full(log.agents, np.nan)
     method = "none: no model was fitted"
     at_most = np.full(log.agents, np.inf)

@@ -48,6 +48,15 @@ class Source:
     @classmethod
     def of(cls, given: Log | Iterable[Log], *, again: bool = False) -> "Source":
         """Select rows. `again` says whether a later step needs another pass over all rows."""
+        source = cls._of(given, again)
+        known = source.log.recorded
+        if known is not None and not known.any(0).all():
+            nobody = source.log.labels.player(int(known.any(0).argmin()))
+            raise InputError("log", "a recorded reward of every agent", f"none of agent {nobody}")
+        return source
+
+    @classmethod
+    def _of(cls, given: Log | Iterable[Log], again: bool) -> "Source":
         if isinstance(given, Log) and (given.samples <= 2 * ROWS or given.episodes is not None):
             return cls(given, given.samples, None, [given])
         if not isinstance(given, Log) and again and given is iter(given):
@@ -334,9 +343,11 @@ def joined(pieces: list[Log]) -> Log:
     """Join the rows of several logs into one log without episodes."""
     whole = pieces[0].take(slice(None))
     for name, value in vars(whole).items():
-        if isinstance(value, np.ndarray) and name != "behaviour":
+        if isinstance(value, np.ndarray) and name not in ("behaviour", "recorded"):
             tables = [getattr(piece, name) for piece in pieces]
             object.__setattr__(whole, name, np.concatenate(tables))
+    if any(piece.recorded is not None for piece in pieces):  # None in pieces without a gap
+        object.__setattr__(whole, "recorded", ~np.isnan(whole.rewards))
     return whole
 
 

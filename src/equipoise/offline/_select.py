@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.core import InputError, checks
 from equipoise.core.randomness import as_key
 from equipoise.offline._aggregate import aggregate_note, fit_aggregate, name_of, scores_of
-from equipoise.offline._coverage import count_moves, sizes_of
+from equipoise.offline._coverage import count_moves, known_rows, over_known, sizes_of
 from equipoise.offline._fit import neighbour_sets, too_large
 from equipoise.offline._joint import KINDS, joint_kind, predict_joint
 from equipoise.offline._least_squares import (
@@ -347,6 +347,7 @@ class Comparison:
         reward, found = _centred(self.log, agent), []
         for rows in self._parts:
             part = Moments.empty([design], [agent], self.log.agents, *self.size)
+            rows = rows[known_rows(reward[rows])]
             where, by_agent = self.situations[rows], self.by_agent[:, rows]
             add_agent(part, 0, where, by_agent, reward[rows], np.float64)
             found.append(part.sums[0])
@@ -375,12 +376,13 @@ class Comparison:
         log, judges = self.log, self.judges
         scores, grid = scores_of(log, kind)
         where, moves, rewards = self.situations, log.moves, np.asarray(log.rewards, np.float64)
-        variance, errors = np.maximum(rewards.var(0)[judges], 1e-300), np.empty(self.folds)
+        variance = np.maximum(over_known(np.var, rewards)[judges], 1e-300)
+        errors = np.empty(self.folds)
         for f, rows in enumerate(self._parts):
             train = np.flatnonzero(self.fold != f)
             given = (where[train], moves[train], rewards[train], self.size, scores, grid, kind)
             predicted = fit_aggregate(*given)[0].rewards(where[rows], moves[rows])
-            left = ((rewards[rows] - predicted) ** 2).mean(0)[judges] / variance
+            left = over_known(np.mean, (rewards[rows] - predicted) ** 2)[judges] / variance
             errors[f] = left.mean()
         return errors
 
@@ -390,12 +392,12 @@ class Comparison:
             expected = f"a bool or one of {', '.join(KINDS)}"
             raise InputError("joint", expected, repr(self.joint))
         log, kind = self.log, joint_kind(self.log, "auto" if self.joint is True else self.joint)
-        variance = np.maximum(log.rewards.var(0, dtype=np.float64), 1e-300)
+        variance = np.maximum(over_known(np.var, log.rewards), 1e-300)
         errors, setting = np.full(self.folds, np.nan), list[Any]()
         for f in range(1 if kind == "mlp" else self.folds):
             held, train = log.take(self.fold == f), log.take(self.fold != f)
             predicted = predict_joint(train, held, kind, self.key, setting)
-            left = ((held.rewards - predicted) ** 2).mean(0) / variance
+            left = over_known(np.mean, (held.rewards - predicted) ** 2) / variance
             errors[f] = left[self.judges].mean()
         return errors
 
@@ -413,27 +415,29 @@ def standard_error(values: np.ndarray) -> float:
 
 def _constant_errors(log: Log, fold: np.ndarray, folds: int, judges: np.ndarray) -> np.ndarray:
     """(folds,): held-out errors of the mean reward of each situation."""
-    situations, where = sizes_of(log)[0], log.situations
-    rows = np.bincount(fold * situations + where, minlength=folds * situations)
-    rows = rows.reshape(folds, situations)
-    others = rows.sum(0) - rows
-    errors = np.zeros((len(judges), folds))
+    situations, errors = sizes_of(log)[0], np.zeros((len(judges), folds))
     for at, i in enumerate(judges):
         reward = _centred(log, int(i))
-        sums = np.bincount(fold * situations + where, reward, minlength=rows.size)
-        sums = sums.reshape(rows.shape)
-        sums = sums.sum(0) - sums
-        everywhere = sums.sum(1, keepdims=True) / others.sum(1, keepdims=True)
+        known = known_rows(reward)
+        reward, where, part = reward[known], log.situations[known], fold[known]
+        place = part * situations + where
+        rows, sums = (
+            np.bincount(place, weights, minlength=folds * situations).reshape(folds, situations)
+            for weights in (None, reward)
+        )
+        others, sums = rows.sum(0) - rows, sums.sum(0) - sums
+        everywhere = sums.sum(1, keepdims=True) / np.maximum(others.sum(1, keepdims=True), 1)
         means = np.where(others > 0, sums / np.maximum(others, 1), everywhere)
-        squares = np.bincount(fold, (reward - means[fold, where]) ** 2, minlength=folds)
-        errors[at] = squares / rows.sum(1) / max(float(reward.var()), 1e-300)
+        squares = np.bincount(part, (reward - means[part, where]) ** 2, minlength=folds)
+        errors[at] = squares / np.maximum(rows.sum(1), 1) / max(float(reward.var()), 1e-300)
     return errors.mean(0)
 
 
 def _centred(log: Log, i: int) -> np.ndarray:
     """Centre rewards: squares of values far from zero but close together lose digits."""
     reward = np.asarray(log.rewards[:, i], np.float64)
-    return reward - (reward.min() + np.ptp(reward) / 2)
+    known = reward[known_rows(reward)]
+    return reward - (known.min() + np.ptp(known) / 2)
 
 
 def _evidence_agents(agents: int, columns: int) -> np.ndarray:
