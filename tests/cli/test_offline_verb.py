@@ -75,7 +75,7 @@ def test_a_long_table_of_words_becomes_advice_in_words(tmp_path, capsys):
         season = ("dry", "wet")[week % 2]
         for i in np.random.default_rng(week).permutation(3):
             shop, price = ("Ann", "Bob", "Cyd")[i], ("low", "high")[actions[i]]
-            profit = "" if (week, i) == (7, 1) else f"{rewards[i]:.4f}"
+            price, profit = ("", "") if (week, i) == (7, 1) else (price, f"{rewards[i]:.4f}")
             lines.append(f"{week},{shop},{price},{profit},{season},x")
     (tmp_path / "sales.csv").write_text("\n".join(lines) + "\n")
     words = [str(tmp_path / "sales.csv"), "--agent", "shop", "--time", "week", "--action", "price"]

@@ -134,7 +134,7 @@ def _by_kernels(
         "assumed": assumed,
     }
     pairs, together, _ = dependence_of(log)
-    refusals = [told_dependence(log, pairs) if together else "", misfit]
+    refusals = [*log.confounders, told_dependence(log, pairs) if together else "", misfit]
     tolerance = SETTLED * float(np.std(log.rewards, 0).max())
     own = own_points(log).points
     points = [own, *settle(critics, log, own[None], tolerance / 10)[:_CANDIDATES]]

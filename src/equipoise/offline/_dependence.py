@@ -15,6 +15,9 @@ from equipoise.offline._log import Log
 
 #: Smallest dependence of two agents' actions that counts, as a fraction of the largest possible.
 DEPENDENCE = 1e-3
+#: Largest number of contexts for which a test asks whether actions move them, and the largest
+#: probability of a false answer.
+MOST_CONTEXTS, MOVED = 50, 1e-6
 #: Number of quantiles into which continuous actions are divided.
 QUANTILES = 4
 
@@ -36,6 +39,52 @@ def dependence_of(log: Log) -> tuple[list[dict[str, Any]], bool, list[dict[str, 
     pairs, together = _correlated(log.situations, actions, max(log.actions_per_agent))
     away, apart = _correlated(log.situations, present.astype(np.int64), 2)
     return pairs, together, away if apart else []
+
+
+def told_moved_contexts(log: Log) -> str:
+    """Say whose actions move the context of the next row, and what to do; empty if none do.
+
+    Rows are in the order of time. Actions that only follow slow changes of contexts go with the
+    context before as they do with the context after; actions that move it go with the latter only.
+    """
+    if log.continuous or log.horizon > 1 or not 2 <= log.contexts_count <= MOST_CONTEXTS:
+        return ""
+    log, contexts, found = log.take(slice(SCREENING_ROWS)), np.asarray(log.contexts, np.int64), []
+    contexts = contexts[: log.samples]
+    for i, count in enumerate(log.actions_per_agent):
+        there = np.ones(log.samples, bool)
+        if log.states is not None:
+            there = np.asarray(log.states)[:, i] == 0
+        actions, surplus = np.asarray(log.actions)[:, i].astype(np.int64), []
+        for step in (1, -1):
+            at = np.flatnonzero(there[:-1] if step == 1 else there[1:]) + (step == -1)
+            code = (contexts[at] * count + actions[at]) * log.contexts_count + contexts[at + step]
+            size = (log.contexts_count, count, log.contexts_count)
+            table = np.bincount(code, minlength=int(np.prod(size))).reshape(size)
+            surplus.append(_association(table))
+        (statistic, degrees), (before, usual) = surplus
+        chance = chi2.sf(statistic, max(degrees, 1)) * log.agents
+        ahead = statistic - degrees > 2.0 * max(before - usual, 0.0)
+        if chance <= MOVED and ahead and statistic - degrees > DEPENDENCE * log.samples:
+            found.append((statistic - degrees, log.labels.player(i)))
+    if not found:
+        return ""
+    many = f" (and those of {len(found) - 1} more)" if len(found) > 1 else ""
+    return (
+        f"the actions of {max(found)[1]}{many} move the context of the next row, so deviations may "
+        "gain in later rows, which is not counted; model the context as the state of a MarkovGame"
+    )
+
+
+def _association(table: np.ndarray) -> tuple[float, float]:
+    """Chi-squared of (situations, first, second) counts, and its mean under independence."""
+    rows = np.maximum(table.sum((1, 2), keepdims=True), 1)
+    first, second = table.sum(2, keepdims=True) / rows, table.sum(1, keepdims=True) / rows
+    usual = rows * first * second
+    often = usual >= 5.0  # smaller cells are not chi-squared
+    apart = np.where(often, (table - usual) ** 2 / np.maximum(usual, 1e-9), 0.0)
+    mean = (1.0 - first) * (1.0 - second) * rows / np.maximum(rows - 1.0, 1.0)
+    return float(apart.sum()), float(np.where(often, mean, 0.0).sum())
 
 
 def _correlated(
@@ -83,6 +132,22 @@ def _told_pairs(log: Log, pairs: list[dict[str, Any]]) -> str:
 
 
 def told_dependence(log: Log, pairs: list[dict[str, Any]]) -> str:
+    if log.states is not None and not log.absences:
+        states = np.asarray(log.states)
+        if (states == states[:, :1]).all():
+            return (
+                "all agents are in the same state in every row, so it is a state that all see and "
+                "no local state, which only its own agent's actions move; pass it as contexts, "
+                "without states, or, if actions move it, model it as the state of a MarkovGame"
+            )
+        some = slice(SCREENING_ROWS)
+        alike, shared = _correlated(log.situations[some], states[some], log.states_count)
+        if shared:
+            who = f" ({_told_pairs(log, alike)})" if alike else ""
+            return (
+                f"local states of agents go together{who}, but are assumed to depend on their own "
+                "agent's actions only; pass what they have in common as contexts"
+            )
     if not pairs:
         return (
             "the actions of all agents together are correlated, although no single pair is: an "

@@ -287,6 +287,7 @@ def structure_of(
     untried = [[i, a] for i, own in enumerate(tried) for a, rows in enumerate(own) if not rows]
     refusals = [  # the most basic reason first
         _told_untried(log, untried),
+        *log.confounders,
         told_absences(log, away),
         told_dependence(log, pairs) if together else "",
         _told_coupled(log, None if few else coupled(log)),

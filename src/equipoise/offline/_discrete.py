@@ -27,6 +27,7 @@ from equipoise.offline._coverage import (
     rare_contexts,
     rare_pairs,
 )
+from equipoise.offline._dependence import told_moved_contexts
 from equipoise.offline._discover import Structure, comparison, distinct, structure_of
 from equipoise.offline._fit import Sums, fit, model_of, neighbour_sets, too_large
 from equipoise.offline._log import Log
@@ -364,7 +365,10 @@ class Discrete:
         rare = rare_pairs(log, every) if learned else []
         rounding = 1e-9 * float(np.nanmax(np.abs(log.rewards))) * log.horizon
         promise = _promise(found, log, len(mixture), rounding)
-        if refusal is None and rare:
+        moved = "" if self.source.numbers is not None else told_moved_contexts(log)
+        if refusal is None and moved:
+            status = status_as(Outcome.INEXACT, f"{moved}. Within a row, {promise}")
+        elif refusal is None and rare:
             status = status_as(
                 Outcome.INEXACT,
                 f"the advice plays pairs of actions that the log shows fewer than {SHOWN} times "
@@ -389,6 +393,7 @@ class Discrete:
         warnings = [
             *self.facts["warnings"],
             *self.found[0].warnings,
+            *filter(None, [moved]),
             *_told_unknown(unknown, f"that the log shows fewer than {SHOWN} times"),
             *_told_unknown(
                 hidden, "that the log hardly shows together with what others are advised to do"
@@ -459,6 +464,8 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
         "the game does not change",
         "no unrecorded variable drives both actions and rewards, which no test can show",
     ]
+    if log.contexts_count > 1 and log.horizon == 1:
+        assumed.append("actions do not move the next context")
     if found.farther.max() > FARTHER:
         assumed.append(
             "the fitted reward model also holds for numbers of agents per action that the log does "

@@ -35,10 +35,14 @@ TABLES = (
 DECLARED = (
     *("actions_per_agent", "contexts_count", "states_count", "horizon"),
     *("behaviour", "reward_range", "continuous", "action_range", "labels"),
-    "numeric_contexts",
+    *("numeric_contexts", "confounders"),
 )
 #: Declared names, which an archive stores as JSON: their type, and its description in errors.
-_NAMES = {"labels": (dict, "names by field"), "numeric_contexts": (list, "a list of names")}
+_NAMES = {
+    "labels": (dict, "names by field"),
+    "numeric_contexts": (list, "a list of names"),
+    "confounders": (list, "a list of sentences"),
+}
 #: Tables larger than RATIO times the length of their file plus ALLOWANCE bytes are not read.
 RATIO, ALLOWANCE = 64, 64 << 20
 

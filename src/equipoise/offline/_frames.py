@@ -35,9 +35,12 @@ from equipoise.offline._columns import (
 )
 from equipoise.offline._dates import as_dates
 from equipoise.offline._numeric import bins_of, without
+from equipoise.offline._oddities import forgotten, huge_rewards, totals
 
 #: Numbers with at most this many different values are categories.
 CATEGORIES = 12
+#: Beginning of the hint that a table has no columns for every agent.
+LONG_TABLE = "for a long table"
 #: Options of `Log.read` that select this kind of table.
 OPTIONS = (
     *("agent", "time", "action", "reward", "context", "bins", "context_bins", "missing"),
@@ -158,10 +161,19 @@ def read_frame(
         "; ".join(filter(None, (told, *about))),
         f"{_gaps(grid, away, unknown)}; unused columns: {_listed(unused, 8)}",
     )
+    known = np.where(present, grid.rewards, np.nan)
+    codes = fields["actions"]
+    if continuous:
+        codes = np.searchsorted(np.quantile(codes, [0.25, 0.5, 0.75]), codes)
+    where = (grid.first, grid.row, coded, np.where(present, codes, -1), known)
+    named, confounders = forgotten(table, unused, *where, grid.agents)
+    odd = [*huge_rewards(known, grid.agents, grid.times), *totals(known, grid.agents)]
+    if odd := [*confounders, *named, *odd]:
+        notes = (*notes, f"look at this: {'; '.join(odd)}")
     labels = {key: value for key, value in labels.items() if value is not None}
     given = {"contexts": coded, "rewards": rewards, "labels": labels, "notes": notes}
     given["recorded"] = recorded if unknown else None
-    given["numeric_contexts"] = numeric
+    given |= {"numeric_contexts": numeric, "confounders": confounders}
     return fields | given | {"continuous": continuous, "name": name}
 
 
@@ -239,7 +251,7 @@ class _Grid:
                 here = self.actions == word
                 if np.isnan(self.rewards[here]).all():  # no action, and so no reward
                     self.actions[here] = None
-        idle = ~self.present.any(0)
+        idle = np.asarray(~self.present.any(0))
         if not idle.any() or idle.all():
             return
         names = [name for name, out in zip(self.agents, idle, strict=True) if out]
@@ -247,7 +259,7 @@ class _Grid:
         told = f"{lines:,} lines of {_listed(names)} left out, which never have an action"
         self.dropped = "; ".join(filter(None, (self.dropped, f"{told} (totals?)")))
         self.agents = tuple(name for name in self.agents if name not in names)
-        times = (self.row[:, ~idle] >= 0).any(1)
+        times = np.asarray((self.row[:, ~idle] >= 0).any(1))
         kept = np.ix_(times, ~idle)
         self.actions, self.rewards, self.row = (
             table[kept] for table in (self.actions, self.rewards, self.row)
@@ -367,7 +379,7 @@ def _wide(table: Mapping[str, np.ndarray], action: str, reward: str) -> _Grid:
     agents = sorted(agents, key=natural) if all(a.isdigit() for a in agents) else agents
     if not agents:
         hint = (
-            "for a long table, pass the names of its columns: agent, time, action and reward; for "
+            f"{LONG_TABLE}, pass the names of its columns: agent, time, action and reward; for "
             "a wide one, pass what its columns begin with: action and reward"
         )
         expected = f"columns {action}_NAME and {reward}_NAME"

@@ -25,6 +25,7 @@ from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._continuous import critic_of, learn_continuous
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete
+from equipoise.offline._frames import LONG_TABLE
 from equipoise.offline._log import Log
 from equipoise.offline._pieces import Source
 from equipoise.offline._saved import write_policy_files
@@ -76,7 +77,7 @@ def _advice(solution: Solution, log: Log) -> Advice:
 
 
 def learn(
-    log: Log | str | os.PathLike[str] | Iterable[Log],
+    log: Log | str | os.PathLike[str] | Iterable[Log] | Any,
     *,
     rank: int | str = "auto",
     neighbours: Any = "auto",
@@ -92,10 +93,11 @@ def learn(
     """Learn a near-equilibrium from a log and bound what any agent could gain by deviating.
 
     Args:
-        log: A log, the path of a log file, or an iterable of pieces of a log that is larger than
-            memory (see `Log.read_chunks`). Every row enters the fit. If there are more than 400,000
-            rows, a random selection of 200,000 to 400,000 of them chooses the class of rewards and
-            judges the learned policy.
+        log: A log, the path of a log file or a data frame (wide tables only; read long ones with
+            `Log.read`, which needs the names of their columns), or an iterable of pieces of a log
+            that is larger than memory (see `Log.read_chunks`). Every row enters the fit. If there
+            are more than 400,000 rows, a random selection of 200,000 to 400,000 of them chooses the
+            class of rewards and judges the learned policy.
         rank: Class of rewards: an interaction rank; "sum", "mean" or "histogram" (a table of the
             own action by an aggregate of the others' actions); or "auto" for the class that
             `discover` chooses. A class that predicts held-out rows worse than another is refused.
@@ -174,8 +176,8 @@ def learn(
     >>> bool(low <= eq.certify(game, advice.policy).max_gain <= high)
     True
     """
-    if isinstance(log, str | os.PathLike):
-        log = Log.read(log, **({} if critic is None else {"continuous": True}))
+    if isinstance(log, str | os.PathLike) or hasattr(log, "columns"):
+        log = _read(log, continuous=critic is not None)
     if not isinstance(log, Log | Iterable):
         raise InputError("log", "a Log, a path or pieces of a log", type(log).__name__)
     source = None
@@ -207,6 +209,19 @@ def learn(
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
         return _advice(solution, log)
+
+
+def _read(source: Any, *, continuous: bool) -> Log:
+    """Read a file or a data frame; say what to type if it is a long table."""
+    try:
+        return Log.read(source, **({"continuous": True} if continuous else {}))
+    except InputError as error:
+        if not error.hint.startswith(LONG_TABLE):
+            raise
+        what = repr(str(source)) if isinstance(source, str | os.PathLike) else "frame"
+        hint = f"{LONG_TABLE}, type learn(Log.read({what}, agent=..., time=..., action=..., "
+        hint += "reward=...)) with the names of its columns"
+        raise InputError("log", error.expected, error.found, hint) from None
 
 
 def _check(log: Log, options: dict[str, Any]) -> None:

@@ -89,6 +89,9 @@ class Log:
     #: What deviations may depend on that the bound does not count: numeric contexts whose linear
     #: effect was removed from the rewards, and the values of others within a range.
     numeric_contexts: tuple[str, ...]
+    #: Sentences about columns of the table that the log does not contain and that go with both the
+    #: actions and the rewards of an agent. `learn` refuses such a log.
+    confounders: tuple[str, ...]
     #: Name of the log.
     name: str
     #: Sentences that say how the data were changed when they were read.
@@ -115,6 +118,7 @@ class Log:
         action_range: tuple[float, float] | None = None,
         labels: Any = None,
         numeric_contexts: Sequence[str] = (),
+        confounders: Sequence[str] = (),
         name: str = "log",
         notes: tuple[str, ...] = (),
     ):
@@ -131,6 +135,7 @@ class Log:
             notes = (*notes, *note)
         fields |= {"name": str(name), "notes": tuple(map(str, notes))}
         fields["numeric_contexts"] = tuple(map(str, numeric_contexts))
+        fields["confounders"] = tuple(map(str, confounders))
         fields["contexts"], count = _checks.as_counted("contexts", given, count)
         fields["contexts_count"] = int(count)
         declared = _checks.as_declared_actions(actions_per_agent, agents)
@@ -281,7 +286,10 @@ class Log:
         - An agent is masked at times when it or its action is missing: it is then in the state
           "absent", earns nothing and chooses nothing. If only its reward is missing, the action
           still counts and the reward is unknown: it is not `recorded`.
-        - `log.notes` says in three lines how the table was read.
+        - `log.notes` says in three lines how the table was read. A fourth line names what to look
+          at: rewards a thousand times the others, agents whose rewards are the sum of the others',
+          and unused columns that explain rewards. If such a column goes with actions as well,
+          `learn` refuses the log.
 
         A Parquet file written by `Log.write` contains whole numbers without gaps, one column each:
         `context` (optional if there is only one), `action_0`, `reward_0`, ..., and with states
@@ -362,6 +370,7 @@ class Log:
         idle += ("actions_per_agent",) if self.continuous else ()
         idle += () if self.labels else ("labels",)
         idle += () if self.numeric_contexts else ("numeric_contexts",)
+        idle += () if self.confounders else ("confounders",)
         _formats.write(Path(path), tables, {n: v for n, v in said.items() if n not in idle})
 
     def fingerprint(self) -> str:
