@@ -1,4 +1,4 @@
-"""What a table shows beside its log: cells out of scale, totals, forgotten columns, shared states."""
+"""What a table shows beside its log: cells out of scale, totals, columns left out, states."""
 
 import numpy as np
 import pytest
