@@ -15,7 +15,7 @@ from equipoise.offline._columns import is_missing, ordered
 
 #: A cell is out of scale if it is this many times farther from the median than the others are on
 #: average, and this many times farther than the farthest of the others.
-SCALE, APART = 1_000.0, 20.0
+SCALE, APART = 1_000.0, 100.0
 #: Largest number of cells of an agent that are out of scale together.
 CELLS = 3
 #: Fraction of times at which totals equal the sum of the others, and relative rounding of a total.
