@@ -10,6 +10,7 @@ from equipoise.offline._fit import pair_statistics
 from equipoise.offline._interacting import interacting
 from equipoise.offline._joint import _kernel_weights, joint_table
 from equipoise.offline._own_play import own_play, status_as
+from equipoise.offline._scores import Residuals
 
 #: The agent of whom rewards are missing.
 GAPS = 1
@@ -55,6 +56,15 @@ def strengths(log):
     return [number for one in found for number in (*one["with"], one["strength"])]
 
 
+def scored(log):
+    """Scores of products of the own and one other action, of which every row may have some."""
+    data = Residuals(log, eq.offline.fit(log, 1).game.interactions)
+    weight = data.left[:, GAPS] * (log.actions[:, GAPS] == 0)
+    data.wide, data.first = (log.actions == 1).astype(float), np.ones(log.samples, bool)
+    data.owner = np.arange(4)
+    return next(iter(data.products(weight, GAPS, 1)))[1][0]
+
+
 def counted(log):
     shown = Shown(log, [tuple(j for j in range(4) if j != i) for i in range(4)], 3, None)
     pairs = shown._together(shown.where == 0, shown.known)[GAPS]
@@ -70,6 +80,7 @@ def counted(log):
         lambda log: known_moves(log, [np.arange(40)])[0, 0, GAPS, 0],
         lambda log: own_play(log, status_as(eq.Outcome.REFUSED, ""), {}).stats["earned"][GAPS],
         strengths,
+        scored,
         counted,
     ],
 )

@@ -22,7 +22,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from equipoise.offline._combinations import EXACT
-from equipoise.offline._coverage import count_moves, sizes_of
+from equipoise.offline._coverage import count_moves, over_known, sizes_of
 from equipoise.offline._log import Log
 from equipoise.offline._moments import orthonormal_basis
 from equipoise.offline._select import groups_of
@@ -76,12 +76,14 @@ class Residuals:
         self.waves = np.sqrt(2.0) * np.cos(cycles * self.time[:, None])
         self.wide, self.owner = functions_of(log)
         rewards = np.asarray(log.rewards, np.float64)
-        self.spread = rewards.std(0)
+        self.spread = over_known(np.std, rewards)
         self.left = np.zeros(rewards.shape)
         if terms is not None:
             left = rewards - terms.rewards(log.situations, log.moves)
-            # Residuals of rewards without noise are rounding, which tells nothing.
-            self.left = np.where(left.std(0) > EXACT * self.spread, left, 0.0)
+            # Residuals of rewards without noise are rounding, which tells nothing, and rewards that
+            # are not recorded have none.
+            noisy = over_known(np.std, left) > EXACT * self.spread
+            self.left = np.where(noisy & ~np.isnan(left), left, 0.0)
 
     def of(self, agent: int) -> np.ndarray:
         """(rows, functions) of an agent's own move."""
