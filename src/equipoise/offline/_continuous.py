@@ -38,7 +38,7 @@ from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
 from equipoise.offline.deep._kernels import MOST_CONTEXTS, drift_of, evidence_of, gain_draws
 from equipoise.offline.deep._rows import shown
-from equipoise.offline.deep._settle import largest_gain, settle
+from equipoise.offline.deep._settle import largest_gain, own_play_gain, settle
 from equipoise.offline.deep._spec import FUNCTIONS
 from equipoise.runs import Run, interruptible
 
@@ -145,12 +145,14 @@ def _by_kernels(
             f"first, most of all for {log.labels.player(int(evidence.argmax()))}; use rows of a "
             "period in which nothing changed, or add the period as a context"
         )
-    draws, better = gain_draws(unsure, log, np.stack(points), key)
+    draws, own_draws, better = gain_draws(unsure, log, np.stack(points), key)
     level = options["level"]
-    bounded = log.contexts_count <= MOST_CONTEXTS
-    ends = np.full((2, len(points)), np.inf)  # ends, points
+    bounded, quantiles = log.contexts_count <= MOST_CONTEXTS, [(1 - level) / 2, (1 + level) / 2]
+    ends, own_interval = np.full((2, len(points)), np.inf), [np.inf] * 2  # ends, points
     if bounded:
-        ends = np.quantile(draws.max(1), [(1 - level) / 2, (1 + level) / 2], axis=1)
+        ends = np.quantile(draws.max(1), quantiles, axis=1)
+        low = np.quantile(own_draws[0], quantiles[0], axis=1).max()
+        own_interval = [float(low), float(np.quantile(own_draws[1].max(0), quantiles[1]))]
     best = 1 + int(np.argmin(ends[1, 1:]))
     gaps = {k: largest_gain(critics, log, points[k]) for k in (0, best)}
     if gaps[best] > tolerance:
@@ -199,8 +201,8 @@ def _by_kernels(
     if np.isfinite(interval[1]):
         text = f"[{interval[0]:.4g}, {interval[1]:.4g}] ({level:.0%}); {text}"
     stats = facts | {
-        "own_gap": gaps[0],
-        "own_interval": [float(end) for end in ends[:, 0]],
+        "own_gap": own_play_gain(critics, log),
+        "own_interval": own_interval,
         "interval": interval,
         "bound": interval[1],
         "gap": {"gap": gap, "interval": interval, "level": level, "text": text},
@@ -320,7 +322,7 @@ def _by_actors(
         given = (tolerance, log, options["force"])
         policy, found, status = _judged((policy, found), (own, before), *given)
     gap = float(found.max_gain)
-    stats = facts | {"own_gap": float(before.max_gain)}
+    stats = facts | {"own_gap": own_play_gain(critics, log)}
     stats["gap"] = {"gap": gap, "text": f"{gap:.4g} in the fitted model, by search"}
     return Solution(policy, np.asarray(found.value), found, status, stats=stats)
 

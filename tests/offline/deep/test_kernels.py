@@ -146,6 +146,51 @@ def test_advice_has_a_bound_that_holds(advice, pair_log):
     np.testing.assert_allclose(advice.stats["earned"], pair_log.rewards.mean(0))
 
 
+def test_gains_from_own_play_are_averaged_over_the_rows_of_the_log(advice, pair_log):
+    """A search on a grid in the game itself; the mean action would gain far less."""
+    actions, game = np.asarray(pair_log.actions), pair_game()
+
+    def gains(rows):
+        earned, found = np.asarray(game.rewards(rows)), []
+        for i in range(AGENTS):
+            for action in np.linspace(-1, 1, 41):
+                moved = rows.copy()
+                moved[:, i] = action
+                found.append((np.asarray(game.rewards(moved)) - earned)[:, i].mean())
+        return max(found)
+
+    low, high = advice.stats["own_interval"]
+    true = gains(actions)
+    assert low <= true <= high
+    assert advice.stats["own_gap"] == pytest.approx(true, abs=0.05)
+    assert gains(actions.mean(0, keepdims=True)) < 0.8 * true
+
+
+@pytest.mark.parametrize(
+    ("rank", "functions"), [(2, "smooth"), (3, "continuous"), ("joint", "smooth")]
+)
+def test_average_gains_are_those_of_every_pair_of_a_row_and_a_deviation(rank, functions):
+    rng, rows, count, tried = np.random.default_rng(0), 30, 2, np.linspace(-0.8, 0.8, 4)
+    actions, contexts = rows_of(rng, rows)
+    rewards = np.sin(2 * actions) + actions * np.roll(actions, 1, 1)
+    log = eq.offline.Log(contexts, actions, rewards, continuous=True)
+    critics = fit(log, KernelCritic(rank, functions=functions), key=0)
+    means = (np.arange(count)[:, None] == contexts).astype(float)
+    means /= means.sum(1, keepdims=True)
+    (x, where), rewards = _kernels.standardised(log, 1)
+    posterior = _kernels.Posterior(*_kernels._of_agent(critics, 1), (x, where), rewards)
+    kept, place = np.repeat(x, 4, 0), np.repeat(where, 4)
+    moved = kept.copy()
+    moved[:, 0] = np.tile(tried, rows)
+    mean, covariance = posterior.gains((moved, place), (kept, place))
+    average = np.zeros((count, 4, rows, 4))
+    average[:, range(4), :, range(4)] = means
+    average = average.reshape(count * 4, -1)
+    found = posterior.own_play_gains((x, where), tried, means)
+    np.testing.assert_allclose(found[0], average @ mean, atol=1e-10)
+    np.testing.assert_allclose(found[1], average @ covariance @ average.T, atol=1e-12)
+
+
 def test_kinks_are_inside_the_bound():
     """Noise hides the misfit of smooth functions at a kink."""
     rng = np.random.default_rng(100)

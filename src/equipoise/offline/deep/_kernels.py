@@ -41,6 +41,8 @@ _BLOCK = 4096
 _JITTER = 1e-8
 #: Correlations of the effects of actions in the two halves of a log; one means no drift.
 _KEPT = (1.0, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
+#: Largest number of rows over which gains from the log's own play are averaged.
+OWN_ROWS = 1000
 #: Number of draws from the posterior, and largest number of contexts for which there are any.
 DRAWS, MOST_CONTEXTS = 2000, 100
 
@@ -99,25 +101,27 @@ class Kernels(RewardModel):
         return similarity(self.shape, given, centres, self.kind) @ self.coefficients
 
 
+def _near(a: Any, b: Any, length: Any, kind: Kind) -> Any:
+    """Similarities of actions of one agent."""
+    apart = jnp.abs(a[:, None] - b[None]) * jnp.exp(-length)
+    if kind.functions == "smooth":
+        return jnp.exp(-0.5 * apart**2)
+    if kind.functions == "continuous":
+        return jnp.exp(-apart)
+    return (1.0 + sqrt(3.0) * apart) * jnp.exp(-sqrt(3.0) * apart)
+
+
 def similarity(shape: Shape, rows: Any, others: Any, kind: Kind) -> Float[Array, "B C"]:
     """Similarities of rows to other rows; both are (actions with the own agent first, contexts)."""
     (x, here), (z, there), joint = rows, others, kind.joint
 
-    def near(a: Any, b: Any, length: Any) -> Any:
-        apart = jnp.abs(a[:, None] - b[None]) * jnp.exp(-length)
-        if kind.functions == "smooth":
-            return jnp.exp(-0.5 * apart**2)
-        if kind.functions == "continuous":
-            return jnp.exp(-apart)
-        return (1.0 + sqrt(3.0) * apart) * jnp.exp(-sqrt(3.0) * apart)
-
-    own = near(x[:, 0], z[:, 0], shape.own_length)
+    own = _near(x[:, 0], z[:, 0], shape.own_length, kind)
     rank = shape.with_own.shape[0]
     sums = (jnp.ones_like(own),) + (jnp.zeros_like(own),) * (0 if joint else rank - 1)
 
     def add(sums: Any, agent: Any) -> tuple[Any, None]:
         column, beside, relevance = agent
-        each = jnp.exp(relevance) * near(column, beside, shape.other_length)
+        each = jnp.exp(relevance) * _near(column, beside, shape.other_length, kind)
         if joint:
             return (sums[0] * (1.0 + each),), None
         return (sums[0], *(sums[d] + each * sums[d - 1] for d in range(1, rank))), None
@@ -335,15 +339,54 @@ class Posterior:
         prior = change(change(_similar(self.shape, self.kind, both, both)).T)
         return self.weights @ features, prior - features.T @ features + self.noise * seen.T @ seen
 
+    def own_play_gains(
+        self, rows: tuple[np.ndarray, np.ndarray], deviations: np.ndarray, means: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the gains of constant own actions over those of the rows.
+
+        `means` (contexts, rows) are the weights with which gains are averaged over rows. The
+        results have an entry for each context and deviation. Terms without the own action cancel,
+        and all others are products of the similarity of own actions and one of the others' actions.
+        Averages therefore need no similarity of every pair of a row and a deviation.
+        """
+        alone = eqx.tree_at(
+            lambda s: s.without, self.shape, np.full_like(self.shape.without, -np.inf)
+        )
+
+        def others(*pair: Any) -> np.ndarray:
+            same = [(np.where(np.arange(x.shape[1]) > 0, x, 0.0), where) for x, where in pair]
+            return _similar(alone, self.kind, *same)
+
+        def near(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            with double_precision():
+                given = (jnp.asarray(a), jnp.asarray(b), jnp.asarray(self.shape.own_length))
+                return np.asarray(_near(*given, self.kind), np.float64)
+
+        own, centre, beside = rows[0][:, 0], self.centres[0][:, 0], others(rows, self.centres)
+        kept = means @ (near(own, centre) * beside)
+        cross = (means @ beside)[:, None] * near(deviations, centre) - kept[:, None]
+        features = solve_triangular(self.lower, cross.reshape(-1, len(centre)).T, lower=True)
+        seen = solve_triangular(self.factor, features, lower=True)
+        among = others(rows, rows)
+        part, moved = means @ among, near(deviations, own)
+        once = np.einsum("et,dt,ct->cde", means, moved, part, optimize=True)[..., None]
+        prior = np.einsum("ce,df->cdef", part @ means.T, near(deviations, deviations))
+        prior = prior - once - once.transpose(2, 3, 0, 1)
+        prior = prior + (means @ (near(own, own) * among) @ means.T)[:, None, :, None]
+        prior = prior.reshape(features.shape[1], -1)
+        return self.weights @ features, prior - features.T @ features + self.noise * seen.T @ seen
+
 
 def gain_draws(
     critics: Any, log: Log, points: np.ndarray, key: Any
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws of every agent's largest gain from the posterior distribution of rewards.
 
     `points` are (points, contexts, agents). The draws are (points, agents, draws), in the unit of
     rewards and weighted by the frequency of contexts, for deviations that the log shows. They are
-    infinite if there are more than `MOST_CONTEXTS` contexts.
+    infinite if there are more than `MOST_CONTEXTS` contexts. The second result are draws for the
+    log's own play, (2, agents, draws): gains over the actions of its rows, averaged over rows, of
+    the deviation with the largest mean and of the best one in each draw.
 
     Also returns (agents,) by how many standard errors held-out rows are predicted better than by a
     constant.
@@ -351,6 +394,10 @@ def gain_draws(
     contexts = log.contexts_count
     words = np.asarray(jax.random.key_data(key)).ravel().tolist()
     found = np.full((len(points), log.agents, DRAWS), np.inf)
+    own_play = np.full((log.agents, 2, DRAWS), np.inf)
+    some = np.linspace(0, log.samples - 1, min(log.samples, OWN_ROWS)).round().astype(int)
+    means = (np.arange(contexts)[:, None] == log.contexts[some]).astype(np.float64)
+    means /= np.maximum(means.sum(1, keepdims=True), 1.0)
     better = np.zeros(log.agents)
     weights = np.bincount(log.contexts, minlength=contexts) / log.samples
     grid = max(9, min(65, 256 // contexts))
@@ -365,18 +412,36 @@ def gain_draws(
         doubt = max(1.0, float(posterior.surprise.mean())) ** 0.5
         order = own_first(agent, log.agents)
         where = np.repeat(np.arange(contexts, dtype=np.int32), grid)
+        deviations = tried_actions(log, agent, grid)
+
         for k, point in enumerate(points):
             kept = point[where][:, order]
             tried = kept.copy()
-            tried[:, 0] = np.tile(tried_actions(log, agent, grid), contexts)
-            mean, covariance = posterior.gains((tried, where), (kept, where))
-            values, vectors = np.linalg.eigh(covariance)
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            normal = np.random.default_rng([*words, agent]).standard_normal((DRAWS, len(mean)))
-            drawn = mean + doubt * normal @ root.T
-            largest = np.maximum(drawn.reshape(DRAWS, contexts, grid).max(2), 0.0)
-            found[k, agent] = largest @ weights * critics.scale[0, agent]
-    return found, better
+            tried[:, 0] = np.tile(deviations, contexts)
+            gains = posterior.gains((tried, where), (kept, where))
+            found[k, agent] = _largest(*gains, doubt, weights, [*words, agent])[1]
+        played = tuple(column[some] for column in rows)
+        gains = posterior.own_play_gains(played, deviations, means)
+        own_play[agent] = _largest(*gains, doubt, weights, [*words, agent])
+    unit = critics.scale[0][:, None]
+    return found * unit, (own_play * unit[..., None]).swapaxes(0, 1), better
+
+
+def _largest(
+    mean: np.ndarray, covariance: np.ndarray, doubt: float, weights: np.ndarray, seed: list[int]
+) -> np.ndarray:
+    """(2, draws): gains of the deviation with the largest mean, and largest gains of the draw.
+
+    They are weighted over contexts, and zero where staying is best. Noise raises the latter, so
+    that only the former bounds the largest gain from below.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    normal = np.random.default_rng(seed).standard_normal((DRAWS, len(mean)))
+    gains = (mean + doubt * normal @ root.T).reshape(DRAWS, len(weights), -1)
+    best = mean.reshape(len(weights), -1).argmax(1)
+    both = np.stack([gains[:, np.arange(len(weights)), best], gains.max(2)])
+    return np.maximum(both, 0.0) @ weights
 
 
 def drift_of(critics: Any, log: Log) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,8 @@ from equipoise.offline.deep._rows import Rows, shown, tried_actions
 GRID, _ROUNDS = 129, 30
 #: Number of rows of the log used as starting points, and the factor that shrinks them to the mean.
 _ROWS, _INWARDS = 12, 0.7
+#: Largest number of rows over which gains from the log's own play are averaged.
+_AVERAGED = 256
 
 
 def settle(critics: Critics, log: Log, starts: np.ndarray, tolerance: float) -> np.ndarray:
@@ -76,6 +78,24 @@ def largest_gain(critics: Critics, log: Log, points: np.ndarray) -> float:
     return max(gains)
 
 
+def own_play_gain(critics: Critics, log: Log) -> float:
+    """Largest gain of an agent over the log's own play by one action in each context.
+
+    Rewards are the mean of the critics, averaged over some rows of the log.
+    """
+    rows = np.linspace(0, log.samples - 1, min(log.samples, _AVERAGED)).round().astype(int)
+    contexts, actions = log.contexts[rows], np.asarray(log.actions, np.float64)[rows]
+    gains = np.zeros(log.agents)
+    for i in range(log.agents):
+        joint = np.repeat(actions[None, :, None], GRID + 1, 2)
+        joint[:, :, :-1, i] = tried_actions(log, i, GRID)
+        worth = values(critics, i, joint, contexts).mean(0)[0]
+        for context in np.unique(contexts):
+            mean = worth[contexts == context].mean(0)
+            gains[i] += max(mean[:-1].max() - mean[-1], 0.0) * np.mean(log.contexts == context)
+    return float(gains.max())
+
+
 def _tried(
     critics: Critics, agent: int, points: np.ndarray, grid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -85,12 +105,15 @@ def _tried(
     return joint[..., agent], values(critics, agent, joint)
 
 
-def values(critics: Critics, agent: int, actions: np.ndarray) -> np.ndarray:
+def values(
+    critics: Critics, agent: int, actions: np.ndarray, contexts: np.ndarray | None = None
+) -> np.ndarray:
     """(trials, starts, contexts, tried): rewards that each trial's critic of an agent predicts.
 
-    `actions` are (starts, contexts, tried, agents).
+    `actions` are (starts, contexts, tried, agents); `contexts` are their numbers (default: all).
     """
-    where = np.broadcast_to(np.arange(actions.shape[1])[:, None], actions.shape[:-1]).ravel()
+    where = np.arange(actions.shape[1]) if contexts is None else contexts
+    where = np.broadcast_to(where[:, None], actions.shape[:-1]).ravel()
     own: Any = jax.tree.map(lambda x: x[:, agent : agent + 1], critics.models)
     with single_precision():
         flat = jnp.asarray(actions.reshape(-1, actions.shape[-1]), jnp.float32)
