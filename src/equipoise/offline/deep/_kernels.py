@@ -420,7 +420,7 @@ def gain_draws(
             tried[:, 0] = np.tile(deviations, contexts)
             gains = posterior.gains((tried, where), (kept, where))
             found[k, agent] = _largest(*gains, doubt, weights, [*words, agent])[1]
-        played = tuple(column[some] for column in rows)
+        played = (rows[0][some], rows[1][some])
         gains = posterior.own_play_gains(played, deviations, means)
         own_play[agent] = _largest(*gains, doubt, weights, [*words, agent])
     unit = critics.scale[0][:, None]
