@@ -237,6 +237,74 @@ def test_ctrl_c_returns_the_best_so_far(tmp_path):
     assert eq.certify(game, run.policy).max_gain <= run.bound
 
 
+def test_a_time_limit_returns_the_best_so_far_and_the_run_resumes(tmp_path):
+    class Slow(Simulator):
+        def reset(self):
+            if self._episode == 45:
+                time.sleep(0.6)  # longer than the time limit, on any machine
+            return super().reset()
+
+    game, told = small(), []
+    options = {"rewards": "unknown", "noise": 0.1}
+    whole = learn(Simulator(game, 0, noise=0.1), 100, progress=told.append, **options)
+    assert told[-1]["episodes"] == told[-1]["of"] == 100
+    assert told[-1]["bound"] == whole.curve["bound"][-1]
+    cut = Slow(game, 0, noise=0.1)
+    run = learn(cut, 100, run=tmp_path / "run", time_limit=0.5, **options)
+    assert run.episodes <= 46
+    assert run.status.name == "out of time"
+    assert f"{run.episodes} of 100 episodes were played" in run.status.message
+    assert eq.certify(game, run.policy).max_gain <= run.bound
+    assert not (tmp_path / "run/record.json").exists()
+    again = learn(Simulator(game, 0, noise=0.1), 100, run=tmp_path / "run", **options)
+    np.testing.assert_array_equal(again.policy.actions, whole.policy.actions)
+    assert again.bound == whole.bound
+    for name, values in whole.curve.items():
+        np.testing.assert_array_equal(again.curve[name], values)
+
+
+def test_no_time_at_all_still_gives_a_policy():
+    game = small()
+    run = learn(Simulator(game, 0), 100, rewards="unknown", time_limit=0)
+    assert run.episodes == 0
+    assert run.status.name == "out of time"
+    assert eq.certify(game, run.policy).max_gain <= run.bound
+    with pytest.raises(ValueError, match="time_limit: expected a number"):
+        learn(Simulator(game, 0), 1, time_limit=-1)
+
+
+def bump(x):
+    """A bump of width .0008 that samples of slopes miss: the constant is at least 625."""
+    share = x[..., 0]
+    more = 0.5 * np.maximum(0, 1 - abs(share - 0.30371) / 0.0004)
+    return np.stack([0.2 - 0.3 * share + more, 0.1 + 0 * share + more], -1)[..., None, :]
+
+
+@pytest.mark.parametrize("stages", [False, True])
+def test_sampled_constants_prove_nothing(stages):
+    road = [[[1.0], [0.0]]]
+    if stages:
+        game = eq.AggregativeMarkovGame(
+            road,
+            lambda h, s, x: bump(x),
+            lambda h, s, x: np.ones((*np.shape(x)[:-1], 1)),
+            1,
+            1,
+            [1000],
+            transition_lipschitz=0,
+        )
+    else:
+        game = eq.AggregativeGame(road, bump, counts=[1000])
+    assert game.lipschitz < 1  # the truth is 625
+    run = learn(Simulator(game, 0), 5, rewards="unknown")
+    assert run.confidence == 0
+    assert np.isinf(run.certificate.max_upper)
+    assert "constants were sampled, so that nothing is proven" in run.status.message
+    stated = Spec.of(game)
+    assert not stated.declared
+    assert not stated.unrewarded().declared
+
+
 def test_a_run_killed_before_its_certificate_gets_the_same_record(tmp_path):
     game, whole, killed = small(), tmp_path / "whole", tmp_path / "killed"
     run = learn(Simulator(game, 0), 20, run=whole)

@@ -71,6 +71,38 @@ class TestMeanField:
             # Numbers are off by less than one for each type and action.
             assert gain <= limit.gain + 2 * game.lipschitz * game.delta * (1 + 3 * 2)
 
+    @pytest.mark.parametrize("roads", [4, 5, 8])
+    def test_many_coordinates_are_solved_by_replies(self, roads):
+        """The flow on roads with linear delays, each its own coordinate, in closed form."""
+        free, jam = np.linspace(0.1, 0.3, roads), np.linspace(1.0, 0.5, roads)
+
+        def reward(x):
+            loads = np.broadcast_to(x, (*np.broadcast_shapes(x.shape[:-1], (1, roads)), roads))
+            return -(free + jam * loads[..., range(roads), range(roads)])
+
+        game = eq.AggregativeGame(np.eye(roads)[None], reward, 1.0, counts=[7], bounds=(-2, 0))
+        limit = mean_field(game)
+        delay = (1 + (free / jam).sum()) / (1 / jam).sum()  # equal on all roads, which all are used
+        np.testing.assert_allclose(limit.policy[0], (delay - free) / jam, atol=1e-5)
+        assert limit.gain <= 2e-6
+
+    def test_replies_that_cycle_in_too_many_coordinates_are_named(self):
+        rng = np.random.default_rng(4)
+        d, types, actions = (int(rng.integers(*ends)) for ends in ((4, 9), (1, 6), (2, 6)))
+        assert (d, types, actions) == (7, 5, 5)
+        influence = rng.random((5, 5, 7))
+        base, slopes = rng.uniform(-0.1, 0.1, (5, 5)), 3 * rng.uniform(-1, 1, (5, 5, 7))
+        game = eq.AggregativeGame(
+            influence,
+            lambda x: base + np.sin((slopes * x).sum(-1)),
+            float(np.abs(slopes).sum(-1).max()),
+            counts=[50] * 5,
+            bounds=(-2, 2),
+        )
+        with pytest.raises(ValueError, match=r"precision: expected a precision .* 7 coordinates"):
+            mean_field(game)
+        assert mean_field(game, precision=0.01).gain <= 0.02 * game.lipschitz * 5
+
     def test_markov_policies_are_brought_to_n_agents(self):
         game = eq.games.load("epidemic", agents=10_000)
         limit = mean_field(game)

@@ -55,6 +55,24 @@ def test_simulated_states_and_rewards_are_those_of_the_game():
     assert env.spec.starts == (1,)
 
 
+@pytest.mark.parametrize("name", ["two-roads", "parallel-roads", "beauty-contest"])
+def test_a_one_shot_game_is_simulated_in_one_step(name):
+    game = eq.games.load(name, agents=60)
+    env = Simulator(game, 0)
+    actions = np.arange(60) % game.actions[0]
+    exact = eq.certify(game, actions)
+    assert env.reset() == 0
+    state, rewards = env.step(actions)
+    assert state == 0
+    np.testing.assert_allclose(rewards, exact.value, atol=1e-12)
+    for rewards in ("known", "unknown"):
+        run = learn(Simulator(game, 0), 10, rewards=rewards)
+        assert run.policy.actions.ndim == 1
+        assert eq.certify(game, run.policy).max_gain <= run.bound + 1e-12
+        assert run.confidence == 0.95
+        assert run.judged(game).policy.agents == 60
+
+
 def test_noise_is_of_its_size():
     game = city(1, 1, 1, counts=[5000])
     env = Simulator(game, 0, noise=0.3)
@@ -86,8 +104,8 @@ def test_wrong_steps_are_named():
         env.step(np.zeros(3, int))
     with pytest.raises(ValueError, match="actions: expected whole numbers from 0 to 2"):
         env.step(np.full(4, 3))
-    with pytest.raises(ValueError, match="game: expected an AggregativeMarkovGame"):
-        Simulator(eq.games.load("two-roads"))
+    with pytest.raises(ValueError, match="game: expected an AggregativeGame or AggregativeMarkov"):
+        Simulator(eq.games.load("rock-paper-scissors"))
 
 
 def test_a_spec_is_checked_as_a_game_is():

@@ -72,7 +72,8 @@ def test_the_result_as_json(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["two-roads"], "expected a Markov game with an aggregate"),
+        (["rock-paper-scissors"], "expected a game with an aggregate"),
+        (["demand-response", "--time-limit", "-1"], "--time-limit: expected a number"),
         (["demand-response", "--noise", "-1"], "noise: expected a number"),
         (["demand-response", "--noise", "0.3"], "--noise: expected only with --rewards unknown"),
         (["demand-response", "--scouts", "3"], "--scouts: expected only with --rewards unknown"),
@@ -81,7 +82,11 @@ def test_the_result_as_json(tmp_path, capsys):
             ["demand-response", "--rewards", "unknown", "--alone", "--scouts", "3"],
             "--scouts: expected no value together with --alone",
         ),
-        (["demand-response", "--spacing", "1e-9"], "spacing: expected at most 4,000,000 cells"),
+        (["demand-response", "--spacing", "1e-30"], "spacing: expected at most 5e+18 cells"),
+        (
+            ["demand-response", "--spacing", "1e-9", "--objective", "welfare"],
+            "spacing: expected at most 4,000,000 cells",
+        ),
         (["demand-response", "--seed", "-1"], "--seed: expected a number"),
         (["demand-response", "--out", "policy.txt"], "policy.txt"),
     ],
@@ -91,6 +96,16 @@ def test_wrong_input_is_told_in_one_line(tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_run_out_of_time_is_resumed(tmp_path, capsys):
+    arguments = ("two-roads", "--set", "agents=60", "--json")
+    assert learn(tmp_path, *arguments, "--time-limit", "0") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["episodes"], document["status"]["name"]) == (0, "out of time")
+    assert learn(tmp_path, *arguments) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["episodes"], document["status"]["name"]) == (15, "learned")
 
 
 def test_another_run_is_not_resumed(tmp_path, capsys):

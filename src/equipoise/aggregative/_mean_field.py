@@ -11,11 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._cells import Stage, stage_of
+from equipoise.aggregative._cells import MOST_CELLS, Stage, stage_of
 from equipoise.aggregative._classes import alone, places_of, policy_of
+from equipoise.aggregative._replies import Replies
+from equipoise.aggregative._structure import Deadline, project, whole_agents
 from equipoise.aggregative._subroutine import Options, seek
-from equipoise.core import checks
+from equipoise.core import InputError, checks
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
+from equipoise.games._aggregative import MOST_AGENTS
+
+#: Coordinates up to which cells are halved, and the largest number of evaluations by replies.
+_FEW, _REPLIES = 3, 5000
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,10 @@ def mean_field(
     """Return an equilibrium of the limit in which the number of agents of each type grows.
 
     Cells are halved until their side is `precision` times the width of the reachable aggregates,
-    and the mix of the cell's program is returned without rounding. By Lemma B the steps of a Markov
-    game can be solved one by one.
+    and the mix of the cell's program is returned without rounding. With more than three coordinates
+    there are too many cells: very many agents play best replies instead, and cells are halved only
+    if that does not end at an equilibrium. By Lemma B the steps of a Markov game can be solved one
+    by one.
 
     **Example**
 
@@ -67,12 +75,50 @@ def mean_field(
 def _limit(stage: Stage, precision: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Shares of actions, their aggregate, and the largest gain of an agent who moves nothing."""
     width = float((stage.high - stage.low).max())
+    spacing = 0.05 * width or 1.0
+    if stage.dimensions > _FEW:
+        limit = _by_replies(stage, precision * width)
+        # Cells of this size could leave twice this gain.
+        if limit[2] <= 2.0 * stage.lipschitz * precision * width:
+            return limit
+        if np.prod(np.maximum((stage.high - stage.low) / spacing, 1.0)) > MOST_CELLS:
+            expected = f"a precision that best replies reach in {stage.dimensions} coordinates"
+            found = f"{precision:g}; they end with gains of {limit[2]:.2g}"
+            raise InputError("precision", expected, found)
     # With this influence of one agent, `seek` halves cells down to the precision.
     small = replace(stage, delta=4.0 * precision * width)
-    shares = seek(small, Options(spacing=0.05 * width or 1.0)).shares
+    return _with_gain(stage, seek(small, Options(spacing=spacing)).shares)
+
+
+def _with_gain(stage: Stage, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shares of actions with their aggregate and largest gain in the limit."""
     x = stage.scale * np.einsum("t,ta,tad->d", stage.counts, shares, stage.influence)
     rewards = stage.rewards(x[None])[0]
     return shares, x, (rewards.max(1) - (shares * rewards).sum(1)).max()
+
+
+def _by_replies(stage: Stage, distance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best shares that best replies reach when no agent moves the aggregate by much.
+
+    Agents start from the best responses to the uniform policy and, if they cycle from there, from
+    the equilibrium of a monotone game.
+    """
+    one = distance / (stage.dimensions + 1)  # rounding d agents moves the aggregate no further
+    more = int(min(max(np.ceil(stage.delta / one), 1), MOST_AGENTS // stage.counts.max()))
+    many = replace(
+        stage, counts=stage.counts * more, scale=stage.scale / more, delta=stage.delta / more
+    )
+    target = stage.lipschitz * distance
+    replies = Replies(many)
+    replies.allow(_REPLIES)
+    best = _with_gain(stage, replies.improve(replies.middle(), target).plays / many.counts[:, None])
+    if best[2] > 2.0 * target:
+        shares = project(stage, Deadline(), 0.1 * target, rounds=_REPLIES)
+        replies.allow(_REPLIES)
+        plays = replies.improve(whole_agents(shares, many.counts), target).plays
+        others = (_with_gain(stage, one) for one in (shares, plays / many.counts[:, None]))
+        best = min((best, *others), key=lambda limit: limit[2])
+    return best
 
 
 def from_mean_field(

@@ -42,8 +42,8 @@ class Learn:
       equipoise learn epidemic --set agents=100 --rewards unknown --objective welfare
     """
 
-    #: The game, a Markov game with an aggregate: a scenario (.toml), or a name that
-    #: `equipoise games` lists.
+    #: The game, a game with an aggregate: a scenario (.toml), or a name that `equipoise games`
+    #: lists.
     game: Game
 
     # -- learning
@@ -68,6 +68,9 @@ class Learn:
     alone: bool = False
     #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
+    #: Seconds after which the best policy so far is returned. Default: none. The same command
+    #: resumes the run.
+    time_limit: float | None = None
 
     # -- game
 
@@ -90,10 +93,10 @@ class Learn:
         self._check_learning()
         check_suffix("out", self.out, ".json", ".npz")
         game = find_game(self.game, self.set)
-        if game.kind != "aggregative-markov":
+        if not game.kind.startswith("aggregative"):
             raise InputError(
                 "game",
-                "a Markov game with an aggregate, such as demand-response",
+                "a game with an aggregate, such as demand-response",
                 f"{self.game}, a game of kind {game.kind}",
             )
         work = partial(self._learn, game)
@@ -103,7 +106,7 @@ class Learn:
         if self.out is not None:
             eq.write_policy(make_folder_of(self.out), solution.policy)
         self._show(game, learned, solution.certificate, folder, page)
-        if learned.episodes < self.episodes:
+        if learned.status.name == eq.Outcome.INTERRUPTED:
             with Run.open(folder) as run:
                 kept = run.step
             raise Interrupted(
@@ -137,6 +140,7 @@ class Learn:
             pool=not self.alone,
             scouts=0 if self.alone else self.scouts,
             run=folder,
+            time_limit=np.inf if self.time_limit is None else self.time_limit,
         )
 
     def _show(

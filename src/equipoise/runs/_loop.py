@@ -68,6 +68,7 @@ def resumable(
     look: float | None = None,
     anywhere: bool = True,
     ended: Callable[[Any], bool] | None = None,
+    late: Callable[[], bool] = lambda: False,
 ) -> Reached:
     """Advance a state by `total` steps, resuming from the last checkpoint of the run.
 
@@ -88,6 +89,7 @@ def resumable(
       marks only, the state of the last mark is copied, so that Ctrl-C loses only the steps after
       it.
     - `ended`: function of the state that ends the loop at a mark before the last step.
+    - `late`: ends the loop after the current piece, as Ctrl-C does: for time limits.
 
     Without a run, nothing is saved, and the loop is otherwise the same.
 
@@ -119,7 +121,7 @@ def resumable(
     unsaved: tuple[int, Any] | None = None  # the last mark, if runs can resume only from marks
     with interruptible() as stop, progress(name, total) as bar:
         bar.advance(step)
-        while not stop and not over():
+        while not stop and not over() and not late():
             mark = _next_mark(step, total, marks, piece)
             length = min(stride if pace is None else pace.steps, mark - step)
             before, until = time.monotonic(), step + length
@@ -137,7 +139,7 @@ def resumable(
                 continue
             if step == mark and row:
                 run.log(step, **row)
-            due = stop or over() or time.monotonic() - saved >= cost / CHECKPOINT_SHARE
+            due = stop or over() or late() or time.monotonic() - saved >= cost / CHECKPOINT_SHARE
             if due and (anywhere or step == mark):
                 before = time.monotonic()
                 run.checkpoint(step, state)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import Options, as_worth
 from equipoise.aggregative.learning._learner import LONGEST, PARTS, Learner, Settings
 from equipoise.aggregative.learning._planner import Bounds, Planner
@@ -16,10 +18,10 @@ from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grid
 from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
 from equipoise.certificates import certify
-from equipoise.core import InputError
+from equipoise.core import InputError, checks
 from equipoise.core.results import AggregativeCertificate, Outcome, Solution, Status
 from equipoise.games import AggregativePolicy
-from equipoise.runs import FolderInUse, Record, Run, resumable
+from equipoise.runs import FolderInUse, Record, Run, interruptible, resumable
 from equipoise.runs.engines import engine_of
 
 #: Fields of a result that a record stores unchanged: numbers, and arrays besides the policy's.
@@ -159,6 +161,8 @@ def learn(
     history: bool = False,
     key: int = 0,
     workers: Any = None,
+    time_limit: float = np.inf,
+    progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Learned:
     """Play episodes and return a pure near-Nash policy with the bounds that the samples prove.
 
@@ -177,10 +181,17 @@ def learn(
       try actions that their type does not play, when rewards are unknown. Default: as many as
       hardly move the aggregate; 0 for none.
     - `failure`: all bounds hold together with probability at least 1 - `failure`. `bonus`
-      multiplies the confidence radii; below 1 nothing is proven.
+      multiplies the confidence radii; below 1 nothing is proven. Nor is anything proven if the
+      game's Lipschitz constants were sampled instead of declared: `confidence` is then 0, and the
+      status says so.
     - `form="printed"`: Algorithm 3 as printed, for comparison.
     - `run`: folder to keep the run in. The same call again resumes it, or reads the finished
-      result. Ctrl-C returns the best policy so far. `history` keeps every policy played.
+      result. `history` keeps every policy played.
+    - `time_limit`: seconds after which the best policy so far is returned, as it is after Ctrl-C,
+      once the present episode is over. A run that is resumed afterwards ends as if it had never
+      stopped.
+    - `progress`: called about once a second, and after the last episode, with the numbers of
+      "episodes" played, "of" how many, "plans", and the smallest "width" and "bound" so far.
     - `workers`: "ray", or an engine of `runs.engines` with a `pool`. Each worker has a copy of the
       environment, which needs `seek`, and plays episodes of the current plan ahead of time.
       Episodes played for a plan that is replaced before their turn are dropped. The result is
@@ -203,11 +214,12 @@ def learn(
     ).checked(spec)
     if history and run is not None:
         raise InputError("history", "no run folder with history=True", "one")
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
     learner = _make_learner(env, spec, settings, worth, history)
-    confidence = 1.0 - failure if bonus >= 1 and form == "corrected" else 0.0
+    work = _Work(learner, time.perf_counter() + float(time_limit), progress)
     engine = None if workers is None else _engine(workers, env)
     if run is None:
-        return _go(learner, confidence, None, engine)
+        return work.go(None, engine)
     told = ("types", "agents", "actions", "dimensions", "horizon", "states")
     told += ("lipschitz", "transition_lipschitz")
     facts = {name: getattr(spec, name) for name in told}
@@ -221,8 +233,8 @@ def learn(
     with Run.start(run, config) as folder:
         if folder.finished:
             return from_record(folder.record())
-        learned = _go(learner, confidence, folder, engine)
-        if learned.episodes == settings.episodes:
+        learned = work.go(folder, engine)
+        if not work.stopped:
             folder.finish(as_record(learned, config))
         return learned
 
@@ -264,37 +276,68 @@ def _make_learner(
     return Learner(env, spec, grids, planner, settings, origin, [] if history else None)
 
 
-def _go(learner: Learner, confidence: float, folder: Run | None, engine: Any = None) -> Learned:
-    """Play the remaining episodes; state is written to disk between parts."""
-    if engine is not None and learner.pool is None:
-        shared = (learner.env, learner.spec.unrewarded(), learner.learns_rewards)
-        with engine.pool(shared) as learner.pool:
-            return _go(learner, confidence, folder)
-    started = time.perf_counter()
-    part = min(-(-learner.settings.episodes // PARTS), LONGEST)
-    if folder is not None and folder.step:
-        learner.restore(folder.restore(learner.state()))
-    seek = getattr(learner.env, "seek", None)
-    if seek is not None:
-        seek(learner.episode)
+class _Work:
+    """A learner at work, until its last episode, a time or Ctrl-C."""
 
-    def play(_: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
-        if step % part == 0:
-            # From here on everything is a function of the samples, so a run can resume here.
-            learner.replan(all_menus=True)
-        learner.until = min(step - step % part + part, learner.settings.episodes)
-        learner.play()
-        metrics = {name: learner.curves[name][step] for name in ("width", "bound")}
-        return learner.state(), {**metrics, "plans": learner.plans}
+    def __init__(self, learner: Learner, at: float, progress: Any):
+        self.learner, self.at, self.progress = learner, at, progress
+        self.started = self.told = time.perf_counter()
+        #: Why the work ended early, if it did.
+        self.stopped: Outcome | None = None
 
-    options: dict[str, Any] = {"name": "learning", "marks": part, "anywhere": False}
-    resumable(folder, learner.state(), play, learner.settings.episodes, **options)
-    return _conclude(learner, confidence, started)
+    def go(self, folder: Run | None, engine: Any) -> Learned:
+        """Play the remaining episodes; state is written to disk between parts."""
+        learner = self.learner
+        if engine is not None and learner.pool is None:
+            shared = (learner.env, learner.spec.unrewarded(), learner.learns_rewards)
+            with engine.pool(shared) as learner.pool:
+                return self.go(folder, engine)
+        episodes = learner.settings.episodes
+        part = min(-(-episodes // PARTS), LONGEST)
+        if folder is not None and folder.step:
+            learner.restore(folder.restore(learner.state()))
+        seek = getattr(learner.env, "seek", None)
+        if seek is not None:
+            seek(learner.episode)
+
+        def play(_: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
+            if step % part == 0:
+                # From here on everything is a function of the samples and of the last plan, so a
+                # run can resume here.
+                learner.replan(all_menus=True)
+            learner.until = min(step - step % part + part, episodes)
+            learner.play()
+            metrics = {name: learner.curves[name][step] for name in ("width", "bound")}
+            self.tell(metrics)
+            return learner.state(), {**metrics, "plans": learner.plans}
+
+        options: dict[str, Any] = {"name": "learning", "marks": part, "anywhere": False}
+        late = Deadline(self.at)
+        with interruptible() as stop:
+            reached = resumable(
+                folder, learner.state(), play, episodes, late=lambda: late.passed, **options
+            )
+            if learner.episode < episodes:
+                self.stopped = Outcome.INTERRUPTED if reached.stopped else Outcome.OUT_OF_TIME
+            # After the last episode the clock no longer counts: a run has one result.
+            at = np.inf if self.stopped is None else -np.inf
+            bounds = learner.conclude(Deadline(at, stop))
+            if stop:
+                self.stopped = Outcome.INTERRUPTED
+        return _conclude(learner, bounds, self.started, self.stopped)
+
+    def tell(self, metrics: dict[str, float]) -> None:
+        """Report the episodes played, about once a second."""
+        learner, now = self.learner, time.perf_counter()
+        last = learner.episode == learner.settings.episodes
+        if self.progress is not None and (last or now - self.told >= 1.0):
+            self.told = now
+            done = {"episodes": learner.episode, "of": learner.settings.episodes}
+            self.progress(done | {"plans": learner.plans, **metrics})
 
 
-def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
+def _conclude(learner: Learner, bounds: Bounds, started: float, stopped: Outcome | None) -> Learned:
     """Return the result of a learner at this point."""
-    bounds = learner.conclude()
     spec, best, done = learner.spec, learner.best, learner.episode
     grid = next(iter(learner.grids.values()))
     pairs = spec.horizon * (spec.horizon - 1) / 2
@@ -317,30 +360,49 @@ def _conclude(learner: Learner, confidence: float, started: float) -> Learned:
         """The policy by rows of the game, even if agents learned separately."""
         own, origin = found.policy, learner.origin
         rows = own.rows if origin is None else origin[own.rows]
-        return AggregativePolicy(rows, own.counts, own.actions)
+        actions = own.actions[:, 0, 0] if spec.one_shot else own.actions
+        return AggregativePolicy(rows, own.counts, actions)
 
     return Learned(
         policy=policy(bounds),
         width=best.width,
         bound=best.bound,
-        confidence=confidence,
+        confidence=0.0 if unproven(learner) else 1.0 - learner.settings.failure,
         lower=bounds.lower,
         upper=bounds.upper,
         welfare=bounds.welfare,
         curve={name: values[:done] for name, values in learner.curves.items()},
-        status=make_status(learner),
+        status=make_status(learner, stopped),
         stats=stats,
         history=tuple((k, policy(found), found) for k, _, found in learner.history or ()),
     )
 
 
-def make_status(learner: Learner) -> Status:
+def unproven(learner: Learner) -> str:
+    """Why the bounds of a run are not proven; empty if they are."""
+    settings = learner.settings
+    if settings.form == "printed":
+        return "the bounds of the printed form do not hold"
+    if settings.bonus < 1:
+        return "a bonus below 1 proves nothing"
+    if not learner.spec.declared:
+        return (
+            "the game's Lipschitz constants were sampled, so that nothing is proven: declare "
+            + ("`lipschitz`" if learner.spec.one_shot else "`lipschitz` and `transition_lipschitz`")
+        )
+    return ""
+
+
+def make_status(learner: Learner, stopped: Outcome | None) -> Status:
     """Describe how learning ended; without a tolerance no outcome counts as solved."""
     done, episodes, relaxed = learner.episode, learner.settings.episodes, learner.planner.relaxed
-    name, message = Outcome.LEARNED, f"{done:,} episodes were played"
+    name, message = stopped or Outcome.LEARNED, f"{done:,} episodes were played"
     if done < episodes:
-        name = Outcome.INTERRUPTED
         message = f"{done:,} of {episodes:,} episodes were played; the best so far is returned"
+    elif stopped:
+        message += "; the last plan was cut short"
+    if why := unproven(learner):
+        message += f"; {why}"
     if not learner.consistent:
         name = Outcome.INEXACT
         message += (

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative._solve import widest_side
+from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import check_choice
 from equipoise.aggregative.learning._planner import Bounds, Evaluation, Joint
 from equipoise.aggregative.learning._samples import Grid, Samples
@@ -200,8 +201,12 @@ class Learner:
             width, gain = bounds.width, bounds.largest_gain
             self.best = Best(**vars(joint), width=width, bound=gain, score=score)
 
-    def conclude(self) -> Bounds:
-        """Plan from all samples, also without optimism, and evaluate the best policy again."""
+    def conclude(self, deadline: Deadline) -> Bounds:
+        """Plan from all samples, also without optimism, and evaluate the best policy again.
+
+        After the deadline plans are taken as far as they are.
+        """
+        self.planner.deadline = deadline
         self.replan(all_menus=True)
         best = self.best
         if self.learns_rewards or self.selects:

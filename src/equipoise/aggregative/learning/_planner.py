@@ -39,6 +39,9 @@ from equipoise.games import AggregativePolicy
 #: Influences times actions up to which plans are polished, evaluations of gains for each plan, and
 #: evaluations to make it exact.
 _POLISHED, _REPLIES, _MORE = 20_000, 300, 60
+#: Up to this number of cells, which take no longer than replies, they are halved, unless the last
+#: plan leaves gains of no more than this part of Lemma A's bound.
+_FEW, _STAY = 1000, 0.25
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,14 @@ def make_menu(
     exact as the number of agents allows, whatever the side of the cells.
     """
     if options.objective == "regret":
-        found = [(any_equilibrium(stage, options, grid, last), -1)]
+        plans = equilibria_near(stage, options, grid, last, every=polish)
+        found = [(plan, -1) for plan in plans]
     else:
         found = relax(lambda relaxed: _programs(stage, options, grid, relaxed))
     if polish and stage.influence.size * stage.influence.shape[1] <= _POLISHED:
         found = polished(stage, found)
+    if options.objective == "regret":
+        found = [min(found, key=lambda one: one[0].gain if polish else 0.0)]
     plans = [plan for plan, _ in found]
     plays = np.stack([plan.plays for plan in plans])
     aggregate = np.stack([plan.aggregate for plan in plans])
@@ -142,34 +148,45 @@ def make_menu(
     return Menu(plays, aggregate, np.array(cells), worth, bound, relaxed)
 
 
-def any_equilibrium(
-    stage: Stage, options: Options, grid: Grid, last: np.ndarray | None = None
-) -> Plan:
-    """Find a profile as exact as Lemma A guarantees: by best replies from the last plan or, if they
-    do not reach it, by halving cells.
+def equilibria_near(
+    stage: Stage, options: Options, grid: Grid, last: np.ndarray | None, *, every: bool
+) -> list[Plan]:
+    """Find a profile as exact as Lemma A guarantees: the last plan if it is one, best replies from
+    there, or else by halving cells; with `every`, also by halving cells where there are few.
 
     Where there are too many cells, the best profile that replies reach is returned, with its gain
     as its bound.
     """
-    enough = _lemma_a(stage)
+    enough, few, plans = _lemma_a(stage), grid.cells <= _FEW, []
     replies = Replies(stage, options.deadline)
-    replies.allow(_REPLIES)
     start = replies.middle() if last is None or not last.any() else last
-    profile = replies.improve(start, enough)
-    if profile.gain > enough and grid.cells <= MOST_CELLS and not options.deadline.passed:
-        _, centres = grid.reachable(stage)
-        return relax(lambda relaxed: descend(stage, options, (centres, grid.half), relaxed))
-    return Plan(
-        plays=profile.plays,
-        aggregate=stage.aggregate(profile.plays),
-        shares=profile.plays / stage.counts[:, None],
-        bound=max(profile.gain, enough),
-        spacing=grid.side,
-        slack=0.0,
-        relaxed=1.0,
-        gain=profile.gain,
-        method="replies",
-    )
+    if few:
+        profile = replies.profile(start)
+        reached = profile.gain <= _STAY * enough
+    else:
+        replies.allow(_REPLIES)
+        profile = replies.improve(start, enough)
+        reached = profile.gain <= enough
+    late = options.deadline.passed
+    searched = not late and grid.cells <= MOST_CELLS and (not reached or (every and few))
+    if reached or not searched:
+        plan = Plan(
+            plays=profile.plays,
+            aggregate=stage.aggregate(profile.plays),
+            shares=profile.plays / stage.counts[:, None],
+            bound=max(profile.gain, enough),
+            spacing=grid.side,
+            slack=0.0,
+            relaxed=1.0,
+            gain=profile.gain,
+            method="replies",
+        )
+        plans.append(plan)
+    if searched:
+        cells = grid.reachable(stage)[1], grid.half
+        plan = relax(lambda relaxed: descend(stage, options, cells, relaxed))
+        plans.append(replace(plan, gain=replies.profile(plan.plays).gain))
+    return plans
 
 
 def _lemma_a(stage: Stage) -> float:

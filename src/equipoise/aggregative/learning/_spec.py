@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from equipoise.core import InputError, checks
-from equipoise.games import AggregativeMarkovGame
+from equipoise.games import AggregativeGame, AggregativeMarkovGame
 
 
 class Environment(Protocol):
@@ -72,6 +73,10 @@ class Spec:
     starts: Any = None
     #: Reward function `reward(h, s, x)`; None if rewards are to be learned.
     reward: Callable[..., Any] | None = None
+    #: Whether the constants are declared. Nothing is proven from constants that were sampled.
+    declared: bool = True
+    #: Whether the game has a single step and no states, and its policies one action an agent.
+    one_shot: bool = False
 
     def __post_init__(self) -> None:
         shape, states = np.shape(self.influence)[-3:-1], self.states
@@ -105,8 +110,12 @@ class Spec:
     _shell: Any = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(cls, game: AggregativeMarkovGame, starts: Sequence[int] | None = None) -> "Spec":
+    def of(
+        cls, game: AggregativeGame | AggregativeMarkovGame, starts: Sequence[int] | None = None
+    ) -> "Spec":
         """Declare a game: everything but its transitions.
+
+        If the game's Lipschitz constants were sampled, the spec is not `declared`.
 
         **Example**
 
@@ -115,8 +124,14 @@ class Spec:
         >>> spec.agents, hasattr(spec, "transition")
         (100, False)
         """
-        told = {f.name: getattr(game, f.name) for f in fields(cls) if f.init and f.name != "starts"}
-        return cls(**told, starts=starts)
+        stages = as_stages(game)
+        names = {f.name for f in fields(cls) if f.init} - {"starts", "declared", "one_shot"}
+        return cls(
+            **{name: getattr(stages, name) for name in names},
+            starts=starts,
+            declared=not game.lipschitz_estimated,
+            one_shot=isinstance(game, AggregativeGame),
+        )
 
     @property
     def types(self) -> int:
@@ -201,8 +216,41 @@ def as_spec(env: Any, spec: Any) -> Spec:
     return spec
 
 
+def as_stages(game: Any) -> AggregativeMarkovGame:
+    """Return the game; a one-shot game as one with a single step and state."""
+    if isinstance(game, AggregativeMarkovGame):
+        return game
+    if not isinstance(game, AggregativeGame):
+        expected = "an AggregativeGame or AggregativeMarkovGame"
+        raise InputError("game", expected, type(game).__name__)
+    return AggregativeMarkovGame(
+        game.influence,
+        partial(_once, game.field.function),
+        _stay,
+        *(1, 1, game.counts),
+        lipschitz=game.lipschitz,
+        transition_lipschitz=0.0,
+        scale=game.scale,
+        bounds=game.bounds,
+        elementwise=game.field.elementwise,
+        labels=game.labels.to_plain(),
+    )
+
+
+def _once(reward: Callable[..., Any], h: int, s: int, x: np.ndarray) -> Any:
+    """The reward of a game with a single step and state."""
+    return reward(x)
+
+
+def _stay(h: int, s: int, x: np.ndarray) -> np.ndarray:
+    """The transition of a game with a single state."""
+    return np.ones((*np.shape(x)[:-1], 1))
+
+
 class Simulator:
     """Simulator of a game, with `reset()`, `step(actions)` and the declared `spec`.
+
+    A one-shot game is simulated as one of a single step in a single state.
 
     - `key`: seed of the random numbers. Episode k is a function of the key and k alone, so an
       interrupted learner resumes exactly where it stopped (`seek`).
@@ -225,8 +273,7 @@ class Simulator:
     spec: Spec
 
     def __init__(self, game: Any, key: int = 0, *, start: Any = None, noise: float = 0.0):
-        if not isinstance(game, AggregativeMarkovGame):
-            raise InputError("game", "an AggregativeMarkovGame", type(game).__name__)
+        given, game = game, as_stages(game)
         checks.check_range("noise", noise, 0.0, np.inf, high_open=True)
         self._key = checks.check_count("key", key, at_least=0)
         self._start = _as_start(start, game.states)
@@ -235,7 +282,7 @@ class Simulator:
         self._rewards, self._transitions = game.rewards, game.transitions
         self._rows = np.repeat(np.arange(game.types), game.counts)
         starts = np.flatnonzero(self._start > 0)
-        self.spec = Spec.of(game, None if len(starts) == game.states else starts.tolist())
+        self.spec = Spec.of(given, None if len(starts) == game.states else starts.tolist())
         self._episode, self._h, self._state = 0, game.horizon, 0
         self._rng = np.random.default_rng(0)
 
