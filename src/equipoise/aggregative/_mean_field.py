@@ -18,7 +18,6 @@ from equipoise.aggregative._structure import Deadline, project, whole_agents
 from equipoise.aggregative._subroutine import Options, seek
 from equipoise.core import InputError, checks
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
-from equipoise.games._aggregative import MOST_AGENTS
 
 #: Coordinates up to which cells are halved, and the largest number of evaluations by replies.
 _FEW, _REPLIES = 3, 5000
@@ -104,7 +103,8 @@ def _by_replies(stage: Stage, distance: float) -> tuple[np.ndarray, np.ndarray, 
     the equilibrium of a monotone game.
     """
     one = distance / (stage.dimensions + 1)  # rounding d agents moves the aggregate no further
-    more = int(min(max(np.ceil(stage.delta / one), 1), MOST_AGENTS // stage.counts.max()))
+    # Numbers of agents must stay exact in float64.
+    more = int(min(max(np.ceil(stage.delta / one), 1), 2**53 // stage.counts.max()))
     many = replace(
         stage, counts=stage.counts * more, scale=stage.scale / more, delta=stage.delta / more
     )
