@@ -128,3 +128,25 @@ class TestParts:
         plays = whole_agents(shares, np.ones(50, int))
         assert (plays.sum(1) == 1).all()
         assert np.abs(plays.sum(0) - shares.sum(0)).max() < 1.0
+
+
+@pytest.mark.parametrize("potential", [True, None])
+def test_best_replies_that_recur_end_without_a_time_limit(potential):
+    """One population would meet the other, which would not be met: best replies go round."""
+    influence = np.array([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    sign = np.array([-1.0, 1.0])
+
+    def reward(x):
+        return np.stack([(2 * x[..., 1, None] - 1) * sign, (1 - 2 * x[..., 0, None]) * sign], -2)
+
+    game = eq.AggregativeGame(influence, reward, 2.0, counts=[1, 1], scale=1.0, elementwise=False)
+    solution = eq.solve(game, potential=potential, time_limit=np.inf)
+    assert not solution.status.ok
+    large = eq.AggregativeGame(
+        influence, reward, 2.0, counts=[2001, 2001], scale=1 / 2001, elementwise=False
+    )
+    stage = stage_of(large)
+    replies = Replies(stage, potential=potential)
+    found = replies.reply(np.array([[2001, 0], [2001, 0]]), block=500)
+    assert replies.evaluations < 2_000
+    assert found.gain == replies.profile(found.plays).gain > 0.0

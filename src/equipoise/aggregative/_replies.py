@@ -7,7 +7,7 @@ There are three steps, each taken only while it helps:
   million agents near an equilibrium in a few evaluations of the rewards.
 - `reply` moves the agents with the largest gains, each at its own aggregate: one at a time, or as
   many together as would still gain one after the other. In a game with a potential this ends at a
-  pure equilibrium.
+  pure equilibrium. Where profiles recur it ends as well.
 - `settle` tries single moves near indifference, including moves away from a best response, and
   keeps a move that lowers the largest gain. It also reaches equilibria that best-reply dynamics
   move away from.
@@ -34,6 +34,8 @@ _STEP = 1e-5
 _MOST_SLOPES = 60_000_000
 #: Agents in a sample that is moved before all are, in games with many more agents.
 _SAMPLE = 4_000
+#: Largest number of moves after the best profile, in a game with a potential.
+_PATIENCE = 100_000
 #: Largest number of rewards that `settle` evaluates in total.
 _SETTLING = 30_000_000
 
@@ -364,8 +366,10 @@ class Replies:
         """Best-reply dynamics, the largest gain first, until nobody gains more than the target.
 
         At most `block` agents move at a time. Where `left` is true of the plays, they are returned.
+        The next plays depend on the plays alone, so that the dynamics end where plays recur. They
+        are compared with one earlier profile, the last of 2^k moves (Brent 1980).
         """
-        best, since = Profile(plays, np.inf), 0
+        best, since, moves, earlier = Profile(plays, np.inf), 0, 0, plays
         while True:
             found = self.deviations(plays)
             since += 1
@@ -375,9 +379,13 @@ class Replies:
                 return best
             self.tell(gain=best.gain)
             # Without a potential the dynamics may cycle.
-            if since > 100 + 2 * min(len(found.rows), 500) and not self.potential:
+            few = 100 + 2 * min(len(found.rows), 500)
+            if since > few and (since > max(few, _PATIENCE) or not self.potential):
                 return best
-            plays = self._block(plays, found, block)
+            plays, moves = self._block(plays, found, block), moves + 1
+            if np.array_equal(plays, earlier):
+                return best
+            earlier = plays if moves & (moves - 1) == 0 else earlier
             if left(plays):
                 return Profile(plays, np.inf)
 

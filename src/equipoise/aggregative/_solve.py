@@ -56,7 +56,7 @@ _BESIDE = 80
 _PROVE = 2_000
 
 #: Share of the time for the search itself; the rest is left for those of the prices.
-_SHARE = 0.7
+_SHARE = 0.85
 
 #: Largest relative error of a ratio of mean rewards by rounding.
 _ROUNDED = 1e-12
@@ -117,7 +117,7 @@ def solve_aggregative(
       constants prove nothing; all profiles of small games are compared, which needs none. In Markov
       games the optimum maximises welfare, needs the method "backward", and comes with both prices.
     - `time_limit`: seconds after which the best profile so far is returned, as it is after Ctrl-C;
-      the status then says so. A choice among equilibria leaves 30% of them for the prices.
+      the status then says so. A choice among equilibria leaves 15% of them for the prices.
       `progress` is called during long searches. `stats["method"]` names the method that found the
       profile.
     - `potential`: whether the game has a potential, so that best-reply dynamics must end. Default:

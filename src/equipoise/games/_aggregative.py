@@ -1,7 +1,7 @@
 """Aggregative games: many agents who affect each other only through a sum."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -22,7 +22,7 @@ from equipoise.games._callables import (
 )
 from equipoise.games._game import Labels, SingleGame
 
-#: Largest number of agents of one type; float64 counts them exactly.
+#: Largest number of agents; float64 counts them exactly.
 MOST_AGENTS = 2**53
 
 
@@ -44,7 +44,7 @@ class Crowd(SingleGame):
     @property
     def agents(self) -> int:
         """Number of agents."""
-        return int(self.counts.sum())
+        return sum(self.counts.tolist())
 
     @property
     def players(self) -> int:
@@ -208,13 +208,16 @@ def as_counts(counts: Any, types: int) -> np.ndarray:
         raise InputError(
             "counts", "whole numbers from 1 to 2^53", f"{array[where]:g} at {list(where)}"
         )
-    return frozen(array.astype(np.int64))
+    whole = array.astype(np.int64)
+    if (total := sum(whole.tolist())) > MOST_AGENTS:
+        raise InputError("counts", "at most 2^53 agents in all", f"{total:,}")
+    return frozen(whole)
 
 
 def as_scale(scale: float | None, counts: np.ndarray) -> float:
     """Return the factor by which the sum of influences is multiplied."""
     if scale is None:
-        return 1.0 / float(counts.sum())
+        return 1.0 / float(sum(counts.tolist()))
     checks.check_range("scale", scale, 0.0, np.inf, low_open=True, high_open=True)
     return float(scale)
 
@@ -292,10 +295,9 @@ class AggregativeMarkovGame(Crowd):
     elementwise: bool = eqx.field(static=True)
     #: Whether `transition` accepts many aggregates at once.
     transition_elementwise: bool = eqx.field(static=True)
-    lipschitz: float = eqx.field(static=True)
-    transition_lipschitz: float = eqx.field(static=True)
-    #: Whether a Lipschitz constant was estimated rather than given.
-    lipschitz_estimated: bool = eqx.field(static=True)
+    #: The Lipschitz constants as declared; None for those that are estimated.
+    declared_lipschitz: float | None = eqx.field(static=True)
+    declared_transition_lipschitz: float | None = eqx.field(static=True)
     #: Names of types, actions and states.
     labels: Labels = eqx.field(static=True)
 
@@ -343,14 +345,33 @@ class AggregativeMarkovGame(Crowd):
             self._transition_field(0, 0, elementwise=False), low, high
         )
         self._check_values()
-        self.lipschitz_estimated = lipschitz is None or transition_lipschitz is None
-        if lipschitz is None:
-            lipschitz = self._estimate(self.rewards, variation=False)
-        if transition_lipschitz is None:
-            transition_lipschitz = self._estimate(self.transitions, variation=True)
-        checks.check_range("lipschitz", lipschitz, 0.0, np.inf, high_open=True)
-        checks.check_range("transition_lipschitz", transition_lipschitz, 0.0, np.inf)
-        self.lipschitz, self.transition_lipschitz = float(lipschitz), float(transition_lipschitz)
+        if lipschitz is not None:
+            checks.check_range("lipschitz", lipschitz, 0.0, np.inf, high_open=True)
+            lipschitz = float(lipschitz)
+        if transition_lipschitz is not None:
+            checks.check_range("transition_lipschitz", transition_lipschitz, 0.0, np.inf)
+            transition_lipschitz = float(transition_lipschitz)
+        self.declared_lipschitz = lipschitz
+        self.declared_transition_lipschitz = transition_lipschitz
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """Lipschitz constant of the rewards, sampled on first use if it was not declared."""
+        if self.declared_lipschitz is not None:
+            return self.declared_lipschitz
+        return self._estimate(self.rewards, variation=False)
+
+    @cached_property
+    def transition_lipschitz(self) -> float:
+        """Lipschitz constant of the transitions, sampled on first use if it was not declared."""
+        if self.declared_transition_lipschitz is not None:
+            return self.declared_transition_lipschitz
+        return self._estimate(self.transitions, variation=True)
+
+    @property
+    def lipschitz_estimated(self) -> bool:
+        """Whether a Lipschitz constant was estimated rather than given."""
+        return self.declared_lipschitz is None or self.declared_transition_lipschitz is None
 
     def describe(self) -> str:
         """Return a one-line description of the game."""

@@ -209,4 +209,58 @@ def peaks(seed: int, seconds: float) -> Iterator[str]:
     return _cases(seed, seconds, check)
 
 
-ATTACKS = (lists, waves, prices, roads, peaks)
+def cycles(seed: int, seconds: float) -> Iterator[str]:
+    """Populations that would meet the next but not the last: best replies go round, for ever."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        sizes = rng.integers(1, 40, 2)
+        influence = np.zeros((2, 2, 2))
+        influence[[0, 1], 1, [0, 1]] = 1.0 / sizes
+        sign, pull = np.array([-1.0, 1.0]), rng.uniform(0.5, 1.5, 2)
+
+        def reward(x: np.ndarray) -> np.ndarray:
+            first, second = pull * (2 * x[..., ::-1] - 1) * np.array([1.0, -1.0])
+            return np.stack([first * sign, second * sign])
+
+        game = eq.AggregativeGame(
+            influence, reward, 3.0, counts=sizes, scale=1.0, bounds=(-2, 2), elementwise=False
+        )
+        start = time.perf_counter()
+        found = eq.solve(game, potential=True, time_limit=np.inf)
+        if time.perf_counter() - start > 60.0:
+            yield f"{sizes.tolist()}: it took more than a minute"
+        truth = min(gains_of(game).values())
+        if found.certificate.max_upper < truth - 1e-12:
+            yield f"{sizes.tolist()}: {found.status}; the least gain is {truth:.6g}"
+
+    return _cases(seed, seconds, check)
+
+
+def busy(seed: int, seconds: float) -> Iterator[str]:
+    """The same crowd with rewards that sleep: the answer must be the same."""
+
+    def check(rng: np.random.Generator, case: int) -> Iterator[str]:
+        types = int(rng.integers(4, 40))
+        influence, base = rng.random((types, 3, 3)), rng.uniform(-0.5, 0.5, (types, 3))
+        slopes, answers = rng.uniform(-0.5, 0.5, (types, 3, 3)), []
+        lipschitz = float(3 * np.abs(slopes).sum(-1).max())
+        for pause in (0.0, 0.004):
+
+            def reward(x: Any, pause: float = pause) -> Any:
+                time.sleep(pause * (np.ndim(x) == 1))
+                return base + np.sin(3 * (slopes * x).sum(-1))
+
+            counts = [60] * types
+            game = eq.AggregativeGame(influence, reward, lipschitz, counts=counts, bounds=(-3, 3))
+            solution = eq.solve(game, objective="welfare", time_limit=120.0)
+            stats = solution.stats
+            answers.append([stats[n] for n in ("cells", "best_possible", "objective")])
+            if "the time limit" in solution.status.message:
+                return
+        if answers[0] != answers[1]:
+            yield f"{types} types: {answers[0]}, and with a pause {answers[1]}"
+
+    return _cases(seed, seconds, check)
+
+
+ATTACKS = (lists, waves, prices, roads, peaks, cycles, busy)
