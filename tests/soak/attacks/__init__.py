@@ -12,8 +12,21 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 #: Takes a seed and a number of seconds, and yields a line for each false statement.
 Attack = Callable[[int, float], Iterator[str]]
+
+
+def drawn(
+    seed: int, seconds: float, check: Callable[[np.random.Generator], Iterator[str]]
+) -> Iterator[str]:
+    """Check one drawn case after the other until the time is over."""
+    end, case = time.perf_counter() + seconds, 0
+    while case == 0 or time.perf_counter() < end:
+        for line in check(np.random.default_rng([seed, case])):
+            yield f"case {case}: {line}"
+        case += 1
 
 
 def attacks() -> dict[str, Attack]:
