@@ -100,6 +100,19 @@ def test_how_functions_may_be_called_is_found_out():
     np.testing.assert_array_equal(every.own_rewards(own), single.own_rewards(own))
 
 
+@pytest.mark.parametrize("edge", [0.05, 0.3, 0.5, 0.95])
+def test_a_threshold_for_any_of_many_points_is_found_out(edge):
+    """Called with many points at once, this reward would add .4 to all as one crosses the edge."""
+    base = np.array([[0.1, 0.2]])
+    town = eq.AggregativeGame(
+        [[[1.0], [0.0]]], lambda x: base + 0.4 * bool(np.any(x > edge)), 1e3, counts=[10]
+    )
+    above = np.arange(11) / 10 > edge
+    np.testing.assert_array_equal(
+        town.rewards(np.arange(11)[:, None] / 10)[:, 0], base + 0.4 * above[:, None]
+    )
+
+
 def test_slopes_are_estimated():
     steep = np.array([[[0.3, -0.4], [0.0, 0.1]]])
     game = eq.AggregativeGame([[[1.0, 0.0], [0.0, 1.0]]], lambda x: (steep * x).sum(-1), counts=[4])

@@ -107,18 +107,23 @@ def reward_field(
     field = Field(function, "reward", len(low), shape, meaning, bool(elementwise))
     if elementwise is not None:
         return field
-    points = probe_points(low, high, 2)
+    # At the ends of the box, a threshold for any of the points is crossed by one of them.
+    pairs = probe_points(low, high, 2), np.stack([low, high])
+    return replace(field, elementwise=all(_is_elementwise(field, pair) for pair in pairs))
+
+
+def _is_elementwise(field: Field, points: np.ndarray) -> bool:
+    """Whether calls with both points at once agree with calls at each."""
     values = [field.at(x) for x in points]
-    chosen = np.random.default_rng(0).integers(0, 2, shape)
+    chosen = np.random.default_rng(0).integers(0, 2, field.shape)
     expected = np.where(chosen, values[1], values[0])
     try:
-        both = np.asarray(call(function, points[:, None, None, :]), np.float64)
-        own = np.asarray(call(function, points[chosen]), np.float64)
-        works = np.allclose(np.broadcast_to(both, (2, *shape)), values, 1e-9, 1e-12)
-        works = works and np.allclose(np.broadcast_to(own, shape), expected, 1e-9, 1e-12)
+        both = np.asarray(call(field.function, points[:, None, None, :]), np.float64)
+        own = np.asarray(call(field.function, points[chosen]), np.float64)
+        works = np.allclose(np.broadcast_to(both, (2, *field.shape)), values, 1e-9, 1e-12)
+        return works and np.allclose(np.broadcast_to(own, field.shape), expected, 1e-9, 1e-12)
     except _NOT_ELEMENTWISE:
-        works = False
-    return replace(field, elementwise=bool(works))
+        return False
 
 
 def transition_elementwise(field: Field, low: np.ndarray, high: np.ndarray) -> bool:
