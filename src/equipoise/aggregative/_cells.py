@@ -17,7 +17,7 @@ from equipoise.aggregative._classes import Groups, alone
 from equipoise.aggregative._knapsack import Vertex, solve_knapsack
 from equipoise.aggregative._program import Program, solve_dual
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 
 #: Largest number of rewards held at once.
 CHUNK = 3_000_000
@@ -322,6 +322,7 @@ def solve_cell(
     return solve_dual(Program(weights, influence, stage.counts, allowed, low, high))
 
 
+@named_arguments
 def lipschitz_envelope(
     values: np.ndarray, slope: float, spacing: float, *, upper: bool = True
 ) -> np.ndarray:

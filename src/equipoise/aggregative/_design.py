@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.aggregative._solve import solve_aggregative
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.games import AggregativeGame
 from equipoise.runs import Record, Table, interruptible
@@ -71,6 +71,7 @@ class Design:
         return Record("design", {}, scalars, arrays, {"tried": Table(columns, rows[:24])})
 
 
+@named_arguments
 def design(
     game: Any,
     parameters: Mapping[Any, tuple[float, float]],

@@ -20,7 +20,7 @@ from equipoise.aggregative._stages import CELLS_UP_TO
 from equipoise.aggregative._subroutine import Options, as_worth, descend, reward_range
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.html import format_value
 from equipoise.core.results import Outcome, Solution, Status
 from equipoise.core.text import about, first_rows, named
@@ -139,6 +139,7 @@ class _Part:
     least: float = np.inf
 
 
+@named_arguments
 def equilibria(
     game: AggregativeGame | AggregativeMarkovGame,
     *,

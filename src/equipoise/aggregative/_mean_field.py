@@ -17,6 +17,7 @@ from equipoise.aggregative._replies import Replies
 from equipoise.aggregative._structure import Deadline, project, whole_agents
 from equipoise.aggregative._subroutine import Options, seek
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
 #: Coordinates up to which cells are halved, and the largest number of evaluations by replies.
@@ -43,6 +44,7 @@ class MeanField:
     gain: float
 
 
+@named_arguments
 def mean_field(
     game: AggregativeGame | AggregativeMarkovGame, *, precision: float = 1e-6
 ) -> MeanField:
@@ -189,6 +191,7 @@ def whole_numbers(shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return plays + (rank < missing[..., None])
 
 
+@named_arguments
 def sampled_gain(
     game: AggregativeGame, policy: Any, *, draws: int = 200, key: int = 0
 ) -> tuple[float, float]:

@@ -33,7 +33,7 @@ from equipoise.aggregative._subroutine import (
 )
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import (
     Certificate,
     Interval,
@@ -71,6 +71,7 @@ _NONE = "no profile of this game meets the tolerance"
 Progress = Callable[[dict[str, Any]], None]
 
 
+@named_arguments
 def solve_aggregative(
     game: AggregativeGame | AggregativeMarkovGame,
     *,

@@ -7,6 +7,8 @@ H. Rewards of one step lie in [-1, 1]. Proofs are in docs/theory/aggregative.md.
 
 import numpy as np
 
+from equipoise.core.errors import named_arguments
+
 __all__ = [
     "learning_certificates",
     "learning_regret",
@@ -45,6 +47,7 @@ def normal_form_gap(*, lipschitz: float, spacing: float, delta: float, dimension
     return lipschitz * (2 * spacing + (dimensions + 1) * delta)
 
 
+@named_arguments
 def selection_gap(
     *, lipschitz: float, spacing: float, delta: float, dimensions: int, epsilon: float = 0.0
 ) -> float:
@@ -81,6 +84,7 @@ def markov_gap(
     return horizon * step + delta * transition_lipschitz * horizon * (horizon - 1)
 
 
+@named_arguments
 def printed_statewise_gap(
     *,
     lipschitz: float,
@@ -106,6 +110,7 @@ def printed_statewise_gap(
     return step * lipschitz * horizon + moving
 
 
+@named_arguments
 def printed_gap(
     *,
     lipschitz: float,
@@ -182,6 +187,7 @@ def welfare_loss(
     return rounding + transition_lipschitz * away * spread * horizon * (horizon - 1) / 2
 
 
+@named_arguments
 def learning_certificates(
     *,
     horizon: int,
@@ -213,6 +219,7 @@ def learning_certificates(
     return float(6.0 * scale * (visits + near) + 8.0 * scale * np.log(1.0 / failure))
 
 
+@named_arguments
 def learning_regret(
     *,
     planning: float,

@@ -14,7 +14,7 @@ from equipoise.certificates._networks import certify_network
 from equipoise.certificates._oracles import certify_oracle
 from equipoise.certificates._tables import certify_matrix, certify_normal_form
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.network_results import NetworkCertificate, certificate_from_plain
 from equipoise.core.results import (
     AggregativeCertificate,
@@ -111,6 +111,7 @@ def certify(
 ) -> NetworkCertificate: ...
 
 
+@named_arguments
 def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     """Return how much each player could still gain by deviating alone from `policy`.
 

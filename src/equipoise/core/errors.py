@@ -8,10 +8,13 @@ from typing import Any, TypeVar
 
 #: Longest description of what was found: a file may contain thousands of names.
 _LONGEST = 500
+#: Up to so many arguments are listed beside the nearest one.
+_FEW = 12
 #: What other libraries and papers call our arguments.
 SYNONYMS = {
     "action_names": ("labels",),
     "agents": ("counts", "players"),
+    "confidence": ("level",),
     "eps": ("tolerance", "epsilon"),
     "epsilon": ("tolerance",),
     "gamma": ("discount",),
@@ -87,6 +90,7 @@ def unknown_name(call: str, name: str, known: Iterable[str], what: str = "argume
     known = list(known)
     meant = nearest(name, known)
     expected = f"an {what} among {', '.join(known)}" if known else f"no {what}"
+    expected = f"one of its {what}s" if meant and len(known) > _FEW else expected
     return InputError(call, expected, repr(name), f"did you mean {meant}?" if meant else "")
 
 
@@ -138,6 +142,7 @@ def check_call(
     parameters = list(inspect.signature(function).parameters.values())[skipped:]
     kinds = [p.kind for p in parameters]
     known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = [other for other in known if other != "cls"]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         for other in named:
             if other not in known:

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import named_arguments
+
 #: Maximum number of table rows, and of curve points, shown in a notebook.
 ROWS, _POINTS = 20, 200
 _NUMBER = int | float | np.integer | np.floating
 
 
+@named_arguments
 def format_value(value: Any, digits: int = 4) -> str:
     """Format a value as short text: numbers to some significant digits, booleans as yes and no.
 

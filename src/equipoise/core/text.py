@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from equipoise.core.errors import named_arguments
 from equipoise.core.html import format_value
 
 #: Most rows below a heading, and most characters of a line.
@@ -96,6 +97,7 @@ def named(result: _Result, source: Any) -> _Result:
     return result
 
 
+@named_arguments
 def play_in_words(
     chances: Sequence[float] | np.ndarray,
     names: Sequence[str] | None,

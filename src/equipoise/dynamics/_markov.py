@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from equipoise.core import InputError, checks, schedules, steps
+from equipoise.core.errors import named_arguments
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates, Schedule
 from equipoise.core.values import NamedArguments
@@ -215,6 +216,7 @@ class MarkovOMD(PolicyLearner):
         )
 
 
+@named_arguments
 def MarkovEntropicOMD(epsilon: float = 0.1) -> MarkovOMD:
     """Entropic mirror descent for Markov games, with the rates of Cai et al. (2023, Algorithm 2).
 

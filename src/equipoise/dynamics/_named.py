@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from equipoise.core import InputError
+from equipoise.core.errors import named_arguments
 from equipoise.dynamics import _references as references
 from equipoise.dynamics._learner import Learner
 from equipoise.dynamics._markov import MarkovEntropicOMD, MarkovOMD, VLearning
@@ -64,6 +65,7 @@ LEARNERS: dict[str, Named] = {
 }
 
 
+@named_arguments
 def make_learner(name: str, *, markov: bool, rounds: int, argument: str = "learner") -> Learner:
     """Return a learner by its name; errors call the argument `argument`.
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from equipoise.core import checks, schedules, steps
+from equipoise.core.errors import named_arguments
 from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates
 from equipoise.dynamics import _parts as parts
@@ -186,6 +187,7 @@ def _cai_rates() -> Rates:
     return Rates(eta=Power(2.0, 5 / 8), beta=Power(1.0, 3 / 8), eps=Power(1.0, 1 / 8))
 
 
+@named_arguments
 def EntropicOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
     """Return entropic mirror descent with the rates of Cai et al. (2023, Algorithm 1).
 
@@ -205,6 +207,7 @@ def EntropicOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) 
     )
 
 
+@named_arguments
 def LogBarrierOMD(rates: Rates | None = None, loss: parts.LossForm | None = None) -> OMD:
     """Return mirror descent with the log barrier as distance and regulariser.
 

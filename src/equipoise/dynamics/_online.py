@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.core import InputError, checks, schedules
 from equipoise.core.arrays import pack, read_npz, unpack, write_npz
+from equipoise.core.errors import named_arguments
 from equipoise.core.plain import dumps, loads
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
@@ -45,6 +46,7 @@ _CLASSES = {
 }
 
 
+@named_arguments
 class Online:
     """A learner, or one of a pair of frozen players, that plays in your own program.
 

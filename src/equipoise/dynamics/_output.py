@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks, mdp
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.dynamics._learner import Learner, Noise
@@ -158,6 +159,7 @@ class CertifiedOutput:
             return np.asarray(_recur(*tables, events, jnp.asarray(start), player=player))
 
 
+@named_arguments
 def certified_output(
     game: MarkovGame,
     row: Learner | None = None,

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.dynamics import _learner as learners
@@ -32,6 +33,7 @@ from equipoise.dynamics._trace import (
 from equipoise.games import MarkovGame, MatrixGame
 
 
+@named_arguments
 def play(
     games: MatrixGame | MarkovGame,
     row: Learner | Pair,
@@ -119,6 +121,7 @@ def play(
     return make_trace(games, tables, found, stops, reward_range, after, seeds)
 
 
+@named_arguments
 def game_keys(key: Any, batch_shape: tuple[int, ...], seeds: int | None = None) -> jax.Array:
     """Return the JAX keys with which `play` plays a batch of games, shape `batch_shape` (+ seeds).
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.core.errors import named_arguments
 from equipoise.dynamics._engine import context_batch
 from equipoise.dynamics._learner import NOISES, ContextLearner, Learner, Pair
 from equipoise.dynamics._named import make_learner
@@ -42,6 +43,7 @@ _COLUMNS = {
 }
 
 
+@named_arguments
 @dataclass(frozen=True)
 class SelfPlay:
     """Settings of `self_play`: random games, two learners by name, and the number of rounds.
@@ -97,6 +99,7 @@ class SelfPlay:
         return family.sample(checks.check_count("games", self.games), key=self.seed)
 
 
+@named_arguments
 def record_rounds(rounds: int, first: int = 100) -> tuple[int, ...]:
     """Return logarithmically spaced rounds, four per decade, up to `rounds`.
 
@@ -120,6 +123,7 @@ def _path_rounds(first: int) -> tuple[int, ...]:
     return tuple(int(r) for r in np.unique(steps) if r < first)
 
 
+@named_arguments
 def self_play(
     config: SelfPlay | None = None,
     run: str | os.PathLike[str] | None = None,

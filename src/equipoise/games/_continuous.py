@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks, polynomials
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 from equipoise.core.values import Value, frozen, read_only
 from equipoise.games._contextual import as_context_probabilities, as_noise
@@ -197,6 +198,7 @@ class ContinuousGame(SingleGame):
         self.labels = Labels.of(labels, players=terms.agents, states=self.states)
 
     @classmethod
+    @named_arguments
     def from_function(
         cls,
         reward: Any,

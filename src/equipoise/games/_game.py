@@ -11,10 +11,12 @@ from typing import Any, ClassVar, TypeVar
 import equinox as eqx
 
 from equipoise.core import InputError
+from equipoise.core.errors import named_arguments
 from equipoise.core.text import About, cut
 from equipoise.core.values import Value
 
 
+@named_arguments
 @dataclass(frozen=True, init=False)
 class Labels:
     """Names of a game's players, actions, states, types and contexts. Unnamed fields are None.

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.core.values import NamedArguments, frozen
 from equipoise.games._contextual import ContextualGame, as_noise
@@ -276,6 +276,7 @@ def _check_rank(name: str, value: Any, at_least: int = 1) -> int:
     return rank
 
 
+@named_arguments
 def polymatrix(
     agents: int = 20,
     actions: int = 4,
@@ -306,6 +307,7 @@ def polymatrix(
     )  # fmt: skip
 
 
+@named_arguments
 def network(
     agents: int = 100,
     actions: int = 4,
@@ -353,6 +355,7 @@ def network(
     )  # fmt: skip
 
 
+@named_arguments
 def interaction_rank(
     agents: int = 10,
     actions: int = 3,
@@ -388,6 +391,7 @@ def interaction_rank(
     )  # fmt: skip
 
 
+@named_arguments
 def zero_sum_polymatrix(
     agents: int = 20,
     actions: int = 4,
@@ -416,6 +420,7 @@ def zero_sum_polymatrix(
     )  # fmt: skip
 
 
+@named_arguments
 def congestion(
     agents: int = 20,
     resources: int = 4,

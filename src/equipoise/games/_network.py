@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import SMALLEST
 from equipoise.core.rounding import EPS, TINY
 from equipoise.core.routes import Graph
@@ -212,6 +212,7 @@ class NetworkGame(SingleGame):
             raise InputError("demand", "a path for every pair with demand", found)
 
     @classmethod
+    @named_arguments
     def from_tables(cls, links: Any, trips: Any, **options: Any) -> "NetworkGame":
         """Build a game from two tables: data frames, mappings from names to columns, or CSV files.
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError
+from equipoise.core.errors import named_arguments
 from equipoise.core.extras import import_extra
 from equipoise.games._game import labels_of
 from equipoise.games._matrix import MatrixGame
@@ -110,6 +111,7 @@ def _count_strategies(pyspiel: ModuleType, game: Any) -> list[int]:
     raise InputError("game", f"a tree of at most {NODES_LIMIT} nodes", "a larger one")
 
 
+@named_arguments
 def to_gambit(game: MatrixGame | NormalFormGame, title: str = "equipoise") -> Any:
     """Convert to a `pygambit.StrategicGame`; payoffs are kept exactly.
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.values import NamedArguments, frozen
@@ -242,6 +243,7 @@ def _family(
     )
 
 
+@named_arguments
 def uniform(
     actions: int | tuple[int, int] = 3,
     *,
@@ -262,6 +264,7 @@ def uniform(
     return _family("uniform", UniformRewards(), actions, states, discount, concentration)
 
 
+@named_arguments
 def gaussian(
     actions: int | tuple[int, int] = 3,
     *,
@@ -286,6 +289,7 @@ def gaussian(
     return _family("gaussian", rewards, actions, states, discount, concentration, mean == 0.5)
 
 
+@named_arguments
 def mixture(
     actions: int | tuple[int, int] = 3,
     *,
@@ -329,6 +333,7 @@ def mixture(
     return family
 
 
+@named_arguments
 def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     """Games near a base game: the in-context paper's family, where `scale` is its rho.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 
 #: The keys of `equipoise.dynamics.NOISES`, repeated here because importing those imports JAX.
 NOISY = ("exact", "bernoulli", "gaussian")
@@ -47,6 +48,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+@named_arguments
 @dataclass(frozen=True)
 class Config:
     """Settings of a pre-training run: model size, data, loss and optimiser.

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from equipoise.core import InputError, checks, weights
+from equipoise.core.errors import named_arguments
 from equipoise.core.plain import read_json
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family
@@ -83,6 +84,7 @@ def restore_family(described: dict[str, Any]) -> Family:
     return makers[kind](tuple(described["actions"]), **rewards, **more)
 
 
+@named_arguments
 def save(
     players: Players,
     folder: str | os.PathLike[str],
@@ -134,6 +136,7 @@ def fingerprint(players: Players) -> str:
     return weights.fingerprint(weights.named(players.models))
 
 
+@named_arguments
 def load(name: str | os.PathLike[str] = "any") -> Players:
     """Load trained players from a folder, or by name if they ship with the package.
 

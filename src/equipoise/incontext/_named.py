@@ -1,6 +1,7 @@
 """Players by the names that the command line and configs give them, for one match."""
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.incontext._config import Config
 from equipoise.incontext._files import description, load
 from equipoise.incontext._guarded import Guarded
@@ -11,6 +12,7 @@ from equipoise.incontext._sizes import check_size
 GUARDED = "guarded:"
 
 
+@named_arguments
 def make_players(
     name: str,
     *,

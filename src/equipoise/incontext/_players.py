@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from equipoise import dynamics
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.dynamics import (
     Bandit,
@@ -406,6 +407,7 @@ def check_players(players: Any, games: Any) -> None:
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
 
 
+@named_arguments
 def play(
     players: Players,
     games: MatrixGame | MarkovGame,

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import softmax
 
+from equipoise.core.errors import named_arguments
 from equipoise.core.mdp import evaluate_policy
 from equipoise.core.precision import single_precision
 from equipoise.games import MarkovGame, MatrixGame
@@ -40,6 +41,7 @@ def static_names(family: Family | None) -> list[str]:
     return ["uniform", *(["base Nash"] if centred else []), "mean Nash", "best static"]
 
 
+@named_arguments
 def static_policies(sample: Games, family: Family | None = None) -> dict[str, Pair]:
     """Return the pairs of policies, by name, that training on a sample of games could memorise.
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError
+from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.games.families import Family
 from equipoise.incontext._config import Config, check_config
@@ -43,6 +44,7 @@ def sweep(
 ) -> list[list[Players]]: ...
 
 
+@named_arguments
 def sweep(
     families: Sequence[Family],
     config: Config | Sequence[Config],

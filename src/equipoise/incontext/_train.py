@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.core.devices import from_first_process
+from equipoise.core.errors import named_arguments
 from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
@@ -65,6 +66,7 @@ class HeldOut(eqx.Module):
     key: jax.Array
 
 
+@named_arguments
 def pretrain(
     family: Family,
     config: Config | None = None,

@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.core import InputError, checks
 from equipoise.core.arrays import write_npz
+from equipoise.core.errors import named_arguments
 from equipoise.core.extras import import_extra
 from equipoise.core.files import atomic_write
 from equipoise.core.randomness import as_key
@@ -68,6 +69,7 @@ class Batch:
     labels: np.ndarray
 
 
+@named_arguments
 def dataset(
     family: Family,
     config: Config | None = None,

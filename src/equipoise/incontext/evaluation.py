@@ -13,6 +13,7 @@ from jaxtyping import Float
 from equipoise import dynamics
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Noise, Trace, game_keys
 from equipoise.games import MarkovGame, MatrixGame
@@ -49,6 +50,7 @@ PER_DECADE = 16
 TOGETHER = 250
 
 
+@named_arguments
 def evaluate(
     players: Players,
     games: Games,
@@ -261,6 +263,7 @@ def _final_gap(found: Found) -> float:
     return float(found["players"][:, -1].mean())
 
 
+@named_arguments
 def evaluate_saved(
     name: str | os.PathLike[str],
     *,

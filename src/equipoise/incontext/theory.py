@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
@@ -96,6 +97,7 @@ def _operator_norm(matrix: object) -> float:
     return float(np.linalg.norm(np.asarray(matrix, float), 2))
 
 
+@named_arguments
 def log_covering_number(
     model: Transformer, radius: float, *, norm_bound: float | None = None, clip: float = 1.0
 ) -> float:
@@ -141,6 +143,7 @@ class Bound:
         return float(sum(self.terms.values()))
 
 
+@named_arguments
 def matrix_bound(
     rounds: float,
     actions: int,
@@ -186,6 +189,7 @@ def matrix_bound(
     return Bound(_correct(terms, t, distance) if corrected else terms)
 
 
+@named_arguments
 def markov_bound(
     rounds: float,
     actions: int,
@@ -303,6 +307,7 @@ def transferred_gap(
     return expert_gap + row_distance + column_distance
 
 
+@named_arguments
 def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
     """(..., rounds, 2): total-variation distance to a learner on the same history, in each round.
 
@@ -396,6 +401,7 @@ class Realisability:
         return float(self.total_variation.mean((0, 1)).max())
 
 
+@named_arguments
 def realisability(
     expert: Learner | Players,
     model: Learner | Players,

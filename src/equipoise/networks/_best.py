@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import Interval, Outcome, Solution
 from equipoise.games import NetworkGame
 from equipoise.networks._bounds import cost_of_equilibria
@@ -135,6 +135,7 @@ class _Search:
         return x, best
 
 
+@named_arguments
 def best_tolls(
     game: NetworkGame,
     links: Any = 5,
@@ -258,6 +259,7 @@ def _one_more(
     return found
 
 
+@named_arguments
 def best_capacities(
     game: NetworkGame,
     budget: float,

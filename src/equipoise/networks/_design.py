@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
 from equipoise.core.results import Interval, Outcome, Solution, Status
 from equipoise.games import FlowPolicy, NetworkGame
@@ -124,6 +124,7 @@ class Anarchy:
     status: Status
 
 
+@named_arguments
 def price_of_anarchy(
     game: NetworkGame, *, tolerance: float = 1e-10, time_limit: float = 600.0
 ) -> Anarchy:
@@ -204,6 +205,7 @@ def least_total(game: NetworkGame, optimum: Solution) -> float:
     return game.total_cost(optimum.policy.flows) - gap_of(optimum.certificate)
 
 
+@named_arguments
 def first_best_tolls(
     game: NetworkGame, *, tolerance: float = 1e-10, time_limit: float = 600.0
 ) -> Design:
@@ -245,6 +247,7 @@ def first_best_tolls(
     return designed(untolled, charged, solution, before, optimum, ended)
 
 
+@named_arguments
 def given_tolls(
     game: NetworkGame, tolls: Any, *, tolerance: float = 1e-10, time_limit: float = 600.0
 ) -> Design:

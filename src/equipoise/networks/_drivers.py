@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
@@ -28,6 +28,7 @@ _MOST = 100_000_000
 _BETTER = 1e-12
 
 
+@named_arguments
 def whole_drivers(game: NetworkGame, drivers: Any = None) -> NetworkGame:
     """Convert a network to whole drivers: demands are rounded by largest remainders.
 

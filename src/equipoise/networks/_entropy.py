@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._newton import incidence
 
@@ -31,6 +31,7 @@ _STEPS, _ITERATIONS, _HALVINGS = 200, 500, 40
 _DAMPING, _LEAST_DAMPING = 1e-3, 1e-14
 
 
+@named_arguments
 def entropy_paths(game: NetworkGame, solution: Any, *, most: int = 200_000) -> FlowPolicy:
     """Distribute the link flows over all cheapest paths with the largest entropy.
 

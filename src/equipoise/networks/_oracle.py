@@ -14,6 +14,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame, OracleGame
@@ -131,6 +132,7 @@ def _run(
         return "interrupted", rounds
 
 
+@named_arguments
 def solve_oracle(
     game: OracleGame,
     *,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.kernels import is_installed
 from equipoise.core.results import Outcome, Solution, Status, describe_gains
 from equipoise.core.text import named
@@ -23,6 +23,7 @@ _TRACE = 1e-20
 TIME_LIMIT = 600.0
 
 
+@named_arguments
 def solve_network(
     game: NetworkGame,
     *,

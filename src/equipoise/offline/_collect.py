@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.machine import cores
 from equipoise.core.randomness import as_key
 from equipoise.games import ContextualGame, ContinuousGame, DecoupledMarkovGame, Mixture
@@ -54,6 +55,7 @@ class Simulator(Protocol):
         ...
 
 
+@named_arguments
 def collect(game: Any, behaviour: Any = "uniform", samples: int = 10_000, *, key: Any) -> Log:
     """Play a known game with a behaviour policy and return the log.
 

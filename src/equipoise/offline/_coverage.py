@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError
+from equipoise.core.errors import named_arguments
 from equipoise.games import Labels
 from equipoise.offline._log import Log
 
@@ -147,6 +148,7 @@ def never_present(log: Log) -> np.ndarray:
     return count_actions(log)[:, 0, :, 0].sum(-1) == 0
 
 
+@named_arguments
 def estimate_behaviour(log: Log, *, smoothing: float = 0.0) -> np.ndarray:
     """Estimate the behaviour policy of a log by maximum likelihood: the action frequencies.
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
+from equipoise.core.errors import named_arguments
 from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, name_of, scores_of
 from equipoise.offline._coverage import (
@@ -166,6 +167,7 @@ class Structure:
         return "\n".join([*lines, *self.warnings])
 
 
+@named_arguments
 def discover(
     log: Log | Iterable[Log],
     *,

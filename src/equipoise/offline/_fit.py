@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import chi2, false_discovery_control, norm
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Interactions
 from equipoise.offline._aggregate import KINDS, aggregate_note, fit_aggregate, scores_of
 from equipoise.offline._coverage import (
@@ -52,6 +53,7 @@ SCREENING_ROWS = 50_000
 _NEIGHBOURS = "'all', 'screen', a count, or a list for each agent"
 
 
+@named_arguments
 def fit(
     log: Log | Iterable[Log],
     rank: int | str = 2,

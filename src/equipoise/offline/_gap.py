@@ -17,6 +17,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 from equipoise.core.simplex import project
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
@@ -80,6 +81,7 @@ class GapEstimate:
         return f"{self.gap:.4g} in the fitted model: {split}"
 
 
+@named_arguments
 def estimate_gap(
     model: Any, policy: Any, *, behaviour: Any = None, divergence: float = 1.0
 ) -> GapEstimate:

@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.certificates import solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.core.text import About, named
 from equipoise.offline._aggregate import KINDS, aggregate_note
@@ -76,6 +77,7 @@ def _advice(solution: Solution, log: Log) -> Advice:
     return named(advice, About(title, log.labels, "agent", "mean reward", log.agents))
 
 
+@named_arguments
 def learn(
     log: Log | str | os.PathLike[str] | Iterable[Log] | Any,
     *,

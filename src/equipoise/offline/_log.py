@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.games import Labels
 from equipoise.offline import _checks, _formats, _frames
 
@@ -19,6 +20,7 @@ PRESENCE = ("present", "absent")
 _PER_ROW = tuple(name for name in _formats.TABLES if name != "episodes")
 
 
+@named_arguments
 @dataclass(frozen=True, eq=False)
 class Log:
     """A table of samples. Each row records one simultaneous choice of all agents.
@@ -256,6 +258,7 @@ class Log:
         return one
 
     @classmethod
+    @named_arguments
     def read(cls, source: Any, **options: Any) -> "Log":
         """Read a log from a `.csv`, `.parquet` or `.npz` file, or from a data frame.
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.offline._aggregate import aggregate_note, fit_aggregate, name_of, scores_of
 from equipoise.offline._coverage import count_moves, known_rows, over_known, sizes_of
@@ -123,6 +124,7 @@ class RankSelection:
         return "\n".join(lines)
 
 
+@named_arguments
 def select_rank(
     log: Log | Iterable[Log],
     *,

@@ -12,6 +12,7 @@ import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
 from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.core.errors import named_arguments
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline import parameters as defaults
 from equipoise.offline._aggregate import Aggregate
@@ -29,6 +30,7 @@ from equipoise.solvers.no_regret import STEPS, Critic, Dynamics, ExactCritic, it
 IN_MODEL = "in the fitted model"
 
 
+@named_arguments
 def solve(
     model: Model | ContextualGame | DecoupledMarkovGame,
     *,

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.extras import import_extra
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -34,6 +35,7 @@ Context = Callable[[Any], int]
 Episode = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 
 
+@named_arguments
 def from_pettingzoo(
     env: Any,
     episodes: int,
@@ -108,6 +110,7 @@ def from_pettingzoo(
     return _log(played, counts)
 
 
+@named_arguments
 def from_minari(
     dataset: Any,
     *,
@@ -162,6 +165,7 @@ def from_minari(
     return _log(played, counts)
 
 
+@named_arguments
 def from_vault(vault: Any, *, state: State | None = None, context: Context | None = None) -> Log:
     """Convert a Vault, the format of OG-MARL (flashbax), to a log.
 

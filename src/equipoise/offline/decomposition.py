@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 
 __all__ = ["Decomposition", "decompose", "interaction_rank"]
 
@@ -73,6 +74,7 @@ class Decomposition:
         return total
 
 
+@named_arguments
 def decompose(
     function: Any | Callable[..., Any],
     distributions: Sequence[Any],
@@ -131,6 +133,7 @@ def decompose(
     return Decomposition(dict(ordered), measures)
 
 
+@named_arguments
 def interaction_rank(table: Any, *, x_axes: int = 0, tolerance: float = 1e-9) -> int:
     """Smallest K for which a table has interaction rank K (Definition 2).
 

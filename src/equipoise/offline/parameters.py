@@ -7,6 +7,7 @@ at practical sizes: for N = 20 agents, K = 2 and an error of 1e-2 they require T
 from dataclasses import dataclass
 
 from equipoise.core import checks
+from equipoise.core.errors import named_arguments
 
 __all__ = ["ENOUGH", "TOO_LITTLE", "Parameters", "default", "paper"]
 
@@ -16,6 +17,7 @@ ENOUGH = 4.0
 TOO_LITTLE = 1.5
 
 
+@named_arguments
 @dataclass(frozen=True)
 class Parameters:
     """Parameters of a run of DR-AC.
@@ -35,6 +37,7 @@ class Parameters:
     strength: float
 
 
+@named_arguments
 def paper(
     agents: int, rank: int, error: float, *, horizon: int | None = None, state_ratio: float = 1.0
 ) -> Parameters:
@@ -68,6 +71,7 @@ def paper(
     return Parameters(_whole((horizon / strength) ** 2), strength / horizon**2, strength)
 
 
+@named_arguments
 def default(
     reward_scale: float, samples_per_parameter: float = float("inf"), *, horizon: int = 1
 ) -> Parameters:

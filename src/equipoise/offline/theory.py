@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.offline.parameters import paper
 
 __all__ = [
@@ -87,6 +88,7 @@ def chi_squared(policy: Any, behaviour: Any) -> np.ndarray:
     return np.where(positive, weighted, outside).sum(-1)
 
 
+@named_arguments
 def printed_chi_squared_bound(iterations: int, strength: float, span: float = 1.0) -> float:
     """Bound of eq. (12): after t steps chi^2 is at most `B (t - 1) / lambda`, which grows with t.
 
@@ -99,6 +101,7 @@ def printed_chi_squared_bound(iterations: int, strength: float, span: float = 1.
     return span * (iterations - 1) / strength
 
 
+@named_arguments
 def chi_squared_bound(
     strength: float, *, variance: float | None = None, span: float = 1.0
 ) -> float:
@@ -118,6 +121,7 @@ def chi_squared_bound(
     return largest / (4 * strength**2)
 
 
+@named_arguments
 def regret_bound(
     iterations: int, *, step: float, strength: float, divergence: Any, span: float = 1.0
 ) -> Any:
@@ -135,6 +139,7 @@ def regret_bound(
     return (iterations * strength + 1 / step) * divergence + step * iterations * span**2 / 4
 
 
+@named_arguments
 def printed_gap(
     agents: int, rank: int, error: float, *, divergence: float = 1.0, off_support: float = 0.0
 ) -> float:
@@ -149,6 +154,7 @@ def printed_gap(
     return divergence * paper(agents, rank, error).strength + off_support
 
 
+@named_arguments
 def printed_markov_gap(
     agents: int,
     rank: int,

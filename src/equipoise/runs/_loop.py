@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from equipoise.core.errors import named_arguments
 from equipoise.runs._run import Run
 
 T = TypeVar("T")
@@ -56,6 +57,7 @@ class Unfinished(KeyboardInterrupt):
         self.found = found
 
 
+@named_arguments
 def resumable(
     run: Run | None,
     state: Any,
@@ -248,6 +250,7 @@ def interruptible() -> Iterator[Interrupt]:
             previous.requested = True
 
 
+@named_arguments
 def progress(description: str, total: float | None = None, *, console: Any = None) -> "Progress":
     """Return a progress line on the standard error stream, which is silent unless on a terminal.
 

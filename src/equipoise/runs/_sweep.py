@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import read_bytes, write_text
 from equipoise.core.plain import expect, parse_toml, read_json, to_toml
 from equipoise.runs._commands import run_command, stopping, threads_here
@@ -75,6 +75,7 @@ class Sweep:
         return {name: Record.load(self.folder / name) for name in names}
 
 
+@named_arguments
 def sweep(
     folder: str | os.PathLike[str],
     verb: str,

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.html import format_value
 from equipoise.core.kernels.lemke_howson import lemke_howson
 from equipoise.core.reductions import largest, total
@@ -437,6 +437,7 @@ class Equilibria(Sequence[Solution]):
         return iter(self.solutions)
 
 
+@named_arguments
 def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LIMIT) -> Equilibria:
     """Return all extreme Nash equilibria of a two-player game, or all pure ones of a larger game.
 

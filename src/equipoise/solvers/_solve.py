@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import unknown_name
+from equipoise.core.errors import named_arguments, unknown_name
 from equipoise.core.results import Solution
 from equipoise.core.text import named
 from equipoise.games import (
@@ -223,6 +223,7 @@ def solve(
 ) -> Solution[FlowPolicy]: ...
 
 
+@named_arguments
 def solve(game: Any, **options: Any) -> Solution:
     """Return an equilibrium of `game`, with a certificate that is independent of the solver.
 

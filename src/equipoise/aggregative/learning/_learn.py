@@ -19,6 +19,7 @@ from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.results import AggregativeCertificate, Outcome, Solution, Status
 from equipoise.games import AggregativePolicy
 from equipoise.runs import FolderInUse, Record, Run, interruptible, resumable
@@ -141,6 +142,7 @@ class Learned:
         return solution
 
 
+@named_arguments
 def learn(
     env: Any,
     episodes: int,

@@ -7,6 +7,7 @@ import numpy as np
 
 from equipoise.aggregative.learning._spec import Simulator, Spec
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.extras import import_extra
 
 
@@ -74,6 +75,7 @@ class Wrapped:
         return state
 
 
+@named_arguments
 def from_pettingzoo(
     env: Any,
     influence: Any,

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
 
 
@@ -32,6 +33,7 @@ class Environment(Protocol):
         ...
 
 
+@named_arguments
 @dataclass(frozen=True)
 class Spec:
     """Declaration of an environment: its agents and Lipschitz constants, without its transitions.
@@ -247,6 +249,7 @@ def _stay(h: int, s: int, x: np.ndarray) -> np.ndarray:
     return np.ones((*np.shape(x)[:-1], 1))
 
 
+@named_arguments
 class Simulator:
     """Simulator of a game, with `reset()`, `step(actions)` and the declared `spec`.
 

@@ -14,6 +14,7 @@ from importlib import import_module, resources
 from typing import Any
 
 from equipoise.core import InputError
+from equipoise.core.errors import named_arguments
 from equipoise.games.kinds import class_of
 
 __all__ = ["Entry", "describe", "load", "names"]
@@ -125,6 +126,7 @@ def describe(name: str) -> Entry:
     return entries[name]
 
 
+@named_arguments
 def load(name: str, /, *, labels: Any = None, **parameters: Any) -> Any:
     """Build a game of the catalogue; `describe(name).kind` is its kind.
 

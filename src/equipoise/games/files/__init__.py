@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import read_bytes, write_text
 from equipoise.games._game import Game
 from equipoise.games._matrix import MatrixGame
@@ -49,6 +49,7 @@ __all__ = [
 SUFFIXES = (".nfg", ".npz", ".csv")
 
 
+@named_arguments
 def read(path: str | os.PathLike[str], trips: str | os.PathLike[str] | None = None) -> Any:
     """Read a game from a `.nfg`, `.npz`, `.csv` or `.toml` file, or a road network from two files.
 
@@ -83,6 +84,7 @@ def read(path: str | os.PathLike[str], trips: str | os.PathLike[str] | None = No
     return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_game_toml}[suffix](text, str(path))
 
 
+@named_arguments
 def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> None:
     """Write a game to a `.nfg`, `.npz` or `.csv` file; `read` returns exactly the same game.
 

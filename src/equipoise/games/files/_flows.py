@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import read_bytes, write_text
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._network import NetworkGame
@@ -25,6 +25,7 @@ _TOLLS = {"tolls": LINK_COLUMNS["tolls"]}
 _VOLUMES = ("flow", "volume", "flows", "volumes", "v", "pce_tot", "pce_ab")
 
 
+@named_arguments
 def flows_of_table(
     game: NetworkGame, table: Any, *, flow: str | None = None, links: Any = None
 ) -> FlowPolicy:
@@ -165,6 +166,7 @@ def _node_numbers(game: NetworkGame, column: Any) -> np.ndarray:
     return np.where(here, numbers, -1).astype(np.int64)
 
 
+@named_arguments
 def read_flows(
     path: str | os.PathLike[str],
     game: NetworkGame,
@@ -195,6 +197,7 @@ def read_flows(
         return flows_of_table(game, table, flow=flow, links=roads)
 
 
+@named_arguments
 def read_tolls(
     path: str | os.PathLike[str],
     game: NetworkGame,
@@ -224,6 +227,7 @@ def read_tolls(
     return tolls
 
 
+@named_arguments
 def read_links(
     path: str | os.PathLike[str],
     game: NetworkGame,

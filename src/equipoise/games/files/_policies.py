@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.arrays import read_npz, write_npz
-from equipoise.core.errors import InputError
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
 from equipoise.core.plain import dumps, read_json_value
 from equipoise.core.results import policy_in
@@ -42,6 +42,7 @@ _MARKS |= {"flows": "flows"}
 _PLAYER = re.compile(r"(?:policy|arr)_(\d{1,6})")
 
 
+@named_arguments
 def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Policy:
     """Read a policy from a `.json` or `.npz` file.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.errors import named_arguments
 from equipoise.core.files import read_bytes
 from equipoise.games._network import NetworkGame
 
@@ -16,6 +17,7 @@ _WHOLE = ("FIRST THRU NODE", "NUMBER OF LINKS")
 _TOTAL = "TOTAL OD FLOW"
 
 
+@named_arguments
 def read_tntp(
     network: str | os.PathLike[str],
     trips: str | os.PathLike[str],

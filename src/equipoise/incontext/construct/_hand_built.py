@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from scipy.special import softmax
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision, single_precision
 from equipoise.core.randomness import as_key
 from equipoise.dynamics import OMD, History, MarkovOMD, Spec, play
@@ -260,6 +261,7 @@ def _answer(model: Transformer, tokens: PositionTokens, context: Context) -> jax
     return jax.lax.map(game, jnp.arange(context.actions.shape[1]))
 
 
+@named_arguments
 def fine_tune(
     built: HandBuilt,
     family: Family,

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 from equipoise.dynamics import Advantage, MarkovOMD
 from equipoise.incontext.construct._arithmetic import Reciprocal, add_projection
@@ -39,6 +40,7 @@ Answer = Literal["all", "current"]
 RATES = ("step", "beta", "pull", "floor", "follow")
 
 
+@named_arguments
 def omd_markov(
     states: int,
     actions: int,

@@ -9,6 +9,7 @@ import numpy as np
 
 from equipoise import dynamics
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 from equipoise.core.schedules import Rates, Schedule
 from equipoise.dynamics import OMD, MarkovOMD
@@ -21,6 +22,7 @@ Precision = Literal["float32", "float64"]
 Positions = Literal["binary", "integers"]
 
 
+@named_arguments
 def omd(
     actions: int,
     rounds: int,

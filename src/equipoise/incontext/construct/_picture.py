@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.incontext._model import Attention, Layer
 from equipoise.incontext.construct._hand_built import HandBuilt
 
@@ -13,6 +14,7 @@ SCORED, ADDED, WRITTEN = 1, 2, 4
 COLOURS = {SCORED: "#4c78a8", ADDED: "#72b7b2", SCORED | ADDED: "#2f5d8a"}
 
 
+@named_arguments
 def picture(built: HandBuilt, layer: int | None = None) -> Any:
     """Draw a block layer by layer, or the weight matrices of one layer, as a Matplotlib figure.
 

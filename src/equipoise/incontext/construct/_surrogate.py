@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from equipoise.core import checks, simplex
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import double_precision
 
 #: Ridge penalty on the coefficients of the fit, per example.
@@ -179,6 +180,7 @@ class FittedStep:
     weight: float
 
 
+@named_arguments
 def fitted_step(
     actions: int, units: int, *, key: int = 0, samples: int = 4096, step: float = 0.2
 ) -> FittedStep:

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from equipoise.core import InputError, checks
 from equipoise.core.devices import chosen, from_all_processes
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -52,6 +53,7 @@ class Learner(eqx.Module):
     round: Int[Array, "*axes"]
 
 
+@named_arguments
 def fit(
     log: Log | Sequence[Log],
     critic: Critic | LinearCritic | KernelCritic | None = None,

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from equipoise.core import InputError, checks
+from equipoise.core.errors import named_arguments
 from equipoise.core.precision import single_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._log import Log
@@ -31,6 +32,7 @@ _LOOK_SECONDS = 1.0
 _WEIGHTS, _STEPS, _SPLIT = range(3)
 
 
+@named_arguments
 def improve(
     critics: Critics,
     log: Log | Sequence[Log],
