@@ -112,8 +112,8 @@ def play(
     options = {"double": double, "history": history}
     try:
         found = run(tables, seats, noise, words, loop, stops, start, **options)
-    except InputError as error:  # raised while JAX traces the loop, in many frames of its own
-        raise error.with_traceback(None) from None
+    except InputError as error:  # raised while JAX traces the loop: without its frames and notes
+        raise InputError(error.argument, error.expected, error.found, error.hint) from None
     after = None
     if found.loop is not None:
         parts = digests(tables, both, noise) if state is None else state.digests
