@@ -28,7 +28,7 @@ from equipoise.offline._moments import orthonormal_basis
 from equipoise.offline._select import groups_of
 
 #: Probability of finding something, for each kind of test, where there is nothing.
-LEVEL = 0.01
+LEVEL = 0.002
 #: Moves with fewer rows than this in a situation are not compared with others.
 FEWEST = 20
 #: Number of cosines over the rows, for own actions and for pairs.
