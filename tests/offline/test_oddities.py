@@ -43,6 +43,8 @@ def test_a_forgotten_column_is_named_if_it_explains_rewards(seasons):
     assert log.notes[3].startswith("look at this: season explains ")
     assert log.notes[3].endswith("rewards and is not used; pass context='season' (--context)")
     assert log.confounders == ()
+    few = eq.offline.learn(log.take(slice(19)))
+    assert few.stats["warnings"][0] == log.notes[3]
     season = eq.offline.Log.read(Frame(**shops(seasons=seasons)), context="season")
     assert len(season.notes) == 3
 

@@ -35,7 +35,7 @@ from equipoise.offline._columns import (
 )
 from equipoise.offline._dates import as_dates
 from equipoise.offline._numeric import bins_of, without
-from equipoise.offline._oddities import forgotten, huge_rewards, totals
+from equipoise.offline._oddities import LOOK, forgotten, huge_rewards, totals
 
 #: Numbers with at most this many different values are categories.
 CATEGORIES = 12
@@ -169,7 +169,7 @@ def read_frame(
     named, confounders = forgotten(table, unused, *where, grid.agents)
     odd = [*huge_rewards(known, grid.agents, grid.times), *totals(known, grid.agents)]
     if odd := [*confounders, *named, *odd]:
-        notes = (*notes, f"look at this: {'; '.join(odd)}")
+        notes = (*notes, f"{LOOK}{'; '.join(odd)}")
     labels = {key: value for key, value in labels.items() if value is not None}
     given = {"contexts": coded, "rewards": rewards, "labels": labels, "notes": notes}
     given["recorded"] = recorded if unknown else None

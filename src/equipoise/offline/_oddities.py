@@ -13,6 +13,8 @@ from scipy.stats import norm
 
 from equipoise.offline._columns import is_missing, ordered
 
+#: Beginning of the note about what a table shows beside its log.
+LOOK = "look at this: "
 #: A cell is out of scale if it is this many times farther from the median than the others are on
 #: average, and this many times farther than the farthest of the others.
 SCALE, APART = 1_000.0, 100.0

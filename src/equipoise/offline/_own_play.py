@@ -9,7 +9,7 @@ from equipoise.core import Outcome, Solution, Status
 from equipoise.games import ContinuousPolicy, Mixture
 from equipoise.offline._coverage import behaviour_of, count_actions, never_present, over_known
 from equipoise.offline._log import Log
-from equipoise.offline._oddities import huge_rewards
+from equipoise.offline._oddities import LOOK, huge_rewards
 
 #: End of a message about a log from which nothing was learned.
 NOT_ADVICE = "the returned policy is the log's own play, not advice"
@@ -46,7 +46,8 @@ def facts_of(log: Log) -> dict[str, Any]:
         **({} if log.action_range is None else {"action_range": list(log.action_range)}),
         "notes": list(log.notes),
         "never_present": np.argwhere(never_present(log)).tolist(),
-        "warnings": huge_rewards(log.rewards, [*map(log.labels.player, range(log.agents))]),
+        "warnings": [note for note in log.notes if note.startswith(LOOK)]
+        or huge_rewards(log.rewards, [*map(log.labels.player, range(log.agents))]),
     }
 
 
