@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.cli.offline import Columns
 from equipoise.core import InputError
 from equipoise.offline._discover import distinct
 
@@ -115,6 +116,18 @@ def test_a_table_is_the_log_that_a_reader_would_write_down(name, options, expect
 def test_a_table_that_can_be_read_in_two_ways_is_asked_for(name, options, message):
     with pytest.raises(InputError, match=message):
         read(name, **options)
+
+
+def test_the_command_line_has_the_options_of_reading():
+    roles = {"agent": "shop", "action": "price", "reward": "profit"}
+    for mark, rewards in ((",", [[1234, 2987]]), (".", [[1.234, 2.987]])):
+        columns = Columns(time="week", decimal=mark, **roles)
+        assert columns.read(str(TABLES / "either-mark.csv")).rewards.tolist() == rewards
+    for order, rewards in (("day-first", [[1], [2]]), ("month-first", [[2], [1]])):
+        columns = Columns(time="day", dates=order, **roles)
+        assert columns.read(str(TABLES / "ambiguous-days.csv")).rewards.tolist() == rewards
+    columns = Columns(time="week", fold=False, **roles)
+    assert columns.read(str(TABLES / "spellings.csv")).labels.players == ("Ada", "BO", "Bo")
 
 
 def test_rows_of_a_game_without_noise_are_data_and_copies_are_not():
