@@ -39,6 +39,8 @@ _FIRST, _NEAR, _WORSE = 20, 5e-4, 4.0
 _NODE, _PAIR = 1e-7, 5e-7
 #: Approximate seconds per link of a path in a sweep, in compiled code.
 _LINK = 1e-8
+#: Approximate number of trials for one step that is bisected.
+_TRIALS = 50
 #: Passes without progress after which rounding is assumed to be the obstacle: this many if the
 #: excess is below this fraction of a mean trip, and ten times as many otherwise.
 _PATIENCE, _FLOOR = 40, 1e-11
@@ -64,10 +66,6 @@ class Costs:
         #: Slopes are taken at flows increased by this much: an unused link may have slope zero.
         self.ahead = 1e-3 * float(game.demand.mean())
         self.exact = game.cost is None
-        bent = self.exact & (game.rise > 0.0) & (game.power > 0.0)
-        bent &= (game.power < 1.0) | (game.power > STEEP)
-        #: Approximate number of trials for one step of a sweep: such steps are bisected.
-        self.trials = 50 if bent.any() else 1
         self.extra = game.tolls / game.values_of_time[:, None]
         if concept == "optimum":
             self.extra = np.zeros_like(self.extra)
@@ -76,6 +74,12 @@ class Costs:
         self.power = game.power
         if concept == "optimum":
             self.rise = self.rise * (1.0 + self.power)
+        grows = self.exact & (self.rise > 0.0) & (self.power > 0.0)
+        with np.errstate(over="ignore"):
+            most = self.rise * (float(game.demand.sum()) / self.capacity) ** self.power
+        bent = (self.power < 1.0) | (self.power > STEEP) | ~(self.free + most < CEILING)
+        #: Whether tangents tell little of some costs, which then are bisected.
+        self.bent = bool((grows & bent).any())
         if not self.exact:
             self.capacity, self.power = np.ones(game.links), np.ones(game.links)
 
@@ -179,8 +183,9 @@ def assign(
                 searched = len(paths.groups[0]) * len(game.tails)
                 many = _MORE_SWEEPS if paths.starts[paths.count] < searched else _SWEEPS
                 most = many // 2 if together else many
-                shift = _kernel("shift_flows", most * _PAIR * costs.trials * len(paths.demand))
-                size = int(max(1.0, PIECE / (_LINK * costs.trials * paths.starts[paths.count])))
+                name, trials = ("balance_flows", _TRIALS) if costs.bent else ("shift_flows", 1)
+                shift = _kernel(name, most * _PAIR * trials * len(paths.demand))
+                size = int(max(1.0, PIECE / (_LINK * trials * paths.starts[paths.count])))
                 for first in range(0, most, size):
                     some = min(size, most - first)
                     done = shift(paths.classes, *costs.arrays, *paths.arrays, some, enough)

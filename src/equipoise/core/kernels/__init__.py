@@ -54,6 +54,7 @@ _KERNELS = {
     "bounding_trees": _Kernel("_routes", "trees", 200.0),
     "extend_paths": _Kernel("_routes", "paths", 200.0),
     "shift_flows": _Kernel("_routes", "paths", 200.0),
+    "balance_flows": _Kernel("_routes", "steep", 200.0),
     "driver_replies": _Kernel("_drivers", "drivers", 200.0),
     "move_drivers": _Kernel("_drivers", "drivers", 200.0),
     "solve_program": _Kernel("_programs", "programs", 15.0),

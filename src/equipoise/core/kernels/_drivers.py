@@ -12,9 +12,9 @@ import numpy as np
 from equipoise.core.kernels._compile import compiled
 from equipoise.core.kernels._routes import (
     bounding_tree,
+    cut_price,
     path_cost,
     pop,
-    price,
     rounded_down,
     tree,
     up,
@@ -119,9 +119,9 @@ def _costs(link, flow, table, free, rise, capacity, power, now, more, slope):
         cars = int(flow[link])
         now[link], more[link] = table[link, cars], table[link, cars + 1]
         return
-    price(link, flow, free, rise, capacity, power, now, slope)
+    cut_price(link, flow, free, rise, capacity, power, now, slope)
     flow[link] += 1.0
-    price(link, flow, free, rise, capacity, power, more, slope)
+    cut_price(link, flow, free, rise, capacity, power, more, slope)
     flow[link] -= 1.0
 
 

@@ -6,8 +6,8 @@ pass through. Paths are stored one after the other in `path_links`; those of a p
 list, `head[pair]` and `following[path]`.
 
 The cost of link l at flow v is `free[l] + rise[l] (v / capacity[l])^power[l]`, plus the surcharge
-of class m, `extra[m, l]`. Costs are cut at 1e250, so that solvers can leave flows at
-which a cost overflows; certificates use the true costs.
+of class m, `extra[m, l]`. Costs are cut at 1e250 where they may overflow, so that
+solvers can leave such flows; certificates use the true costs.
 """
 
 import numpy as np
@@ -172,7 +172,7 @@ def price(link, flow, free, rise, capacity, power, cost, slope):
     """Return cost and slope of one link at its flow."""
     v, p = max(flow[link], 0.0), power[link]
     if rise[link] == 0.0 or p == 0.0:
-        cost[link], slope[link] = min(free[link] + rise[link], CEILING), 0.0
+        cost[link], slope[link] = free[link] + rise[link], 0.0
         return
     x = v / capacity[link]
     if p == 4.0:
@@ -180,12 +180,18 @@ def price(link, flow, free, rise, capacity, power, cost, slope):
     elif p == 1.0:
         below = 1.0
     else:
-        below = x ** (p - 1.0) if x > 0.0 or p > 1.0 else STEEPEST
+        below = x ** (p - 1.0) if x > 0.0 or p > 1.0 else 1e300
     cost[link] = free[link] + (rise[link] * below * x if x > 0.0 else 0.0)
     slope[link] = rise[link] * p * below / capacity[link]
+
+
+@compiled()
+def cut_price(link, flow, free, rise, capacity, power, cost, slope):
+    """Return the same, cut where a cost or a slope is too large."""
+    price(link, flow, free, rise, capacity, power, cost, slope)
     if not cost[link] < CEILING:
         cost[link] = CEILING
-        slope[link] = p * (CEILING / v) if v > 0.0 else 0.0
+        slope[link] = power[link] * (CEILING / flow[link]) if flow[link] > 0.0 else 0.0
     if not slope[link] < STEEPEST:
         slope[link] = STEEPEST
 
@@ -267,7 +273,7 @@ def extend_paths(
     distance, last = np.empty(nodes), np.empty(nodes, np.int32)
     cost, slope, paid = np.empty(links), np.empty(links), np.empty(links)
     for link in range(links):
-        price(link, flow, free, rise, capacity, power, cost, slope)
+        cut_price(link, flow, free, rise, capacity, power, cost, slope)
     for group in range(begin, end):
         origin, m = group_origin[group], group_class[group]
         for link in range(links):
@@ -287,7 +293,7 @@ def extend_paths(
                 for k in range(path_start[path], path_start[path + 1]):
                     link = path_links[k]
                     flow[link] += demand[pair]
-                    price(link, flow, free, rise, capacity, power, cost, slope)
+                    cut_price(link, flow, free, rise, capacity, power, cost, slope)
                 continue
             total += demand[pair] * distance[target]
             path = head[pair]
@@ -303,26 +309,16 @@ def extend_paths(
 
 
 @compiled()
-def bends(rise, power):
-    """Whether tangents tell little of a cost: its power is below one, or large."""
-    return rise > 0.0 and (0.0 < power < 1.0 or power > STEEP)
-
-
-@compiled()
-def _is_bent(path, best, mark, stamp, path_start, path_links, rise, power):
-    """Whether the cost of a link of only one of the two paths is far from its tangents."""
-    for side in range(2):
-        of = best if side else path
-        for k in range(path_start[of], path_start[of + 1]):
-            link = path_links[k]
-            if mark[link] != stamp + 1 and bends(rise[link], power[link]):
-                return True
-    return False
+def _cost_at(v, free, rise, capacity, power):
+    """Return the cost of a link at a flow, cut where it is too large."""
+    x = max(v, 0.0) / capacity
+    cost = free + rise * (x**power if power > 0.0 else 1.0)
+    return cost if cost < CEILING else CEILING
 
 
 @compiled()
 def _surplus(path, best, shift, mark, stamp, path_start, path_links, free, rise, capacity, power,
-             extra, flow, cost, slope):  # fmt: skip
+             extra, flow):  # fmt: skip
     """Return how much more `path` costs than `best` after `shift` has moved from it to `best`.
 
     Links of both have the mark `stamp + 1`, other links of `best` the mark `stamp`.
@@ -334,17 +330,16 @@ def _surplus(path, best, shift, mark, stamp, path_start, path_links, free, rise,
         for k in range(path_start[of], path_start[of + 1]):
             link = path_links[k]
             if mark[link] != stamp + 1:
-                before = flow[link]
-                flow[link] = before - sign * shift
-                price(link, flow, free, rise, capacity, power, cost, slope)
-                total += sign * (cost[link] + extra[link])
-                flow[link] = before
+                cost = _cost_at(
+                    flow[link] - sign * shift, free[link], rise[link], capacity[link], power[link]
+                )
+                total += sign * (cost + extra[link])
     return total
 
 
 @compiled()
 def _balance(path, best, carried, step, enough, mark, stamp, path_start, path_links, free, rise,
-             capacity, power, extra, flow, cost, slope):  # fmt: skip
+             capacity, power, extra, flow):  # fmt: skip
     """Return the flow that `path` loses to `best` so that both cost the same, and what it keeps.
 
     The smaller of the two is found to all its digits by bisection of its logarithm: next to an
@@ -352,8 +347,7 @@ def _balance(path, best, carried, step, enough, mark, stamp, path_start, path_li
     to 1. If `step` leaves at most `enough` of the difference, it is returned. Flows are left as
     they were. `path` costs more than `best` and carries `carried`.
     """
-    about = (mark, stamp, path_start, path_links, free, rise, capacity, power, extra, flow, cost,
-             slope)  # fmt: skip
+    about = mark, stamp, path_start, path_links, free, rise, capacity, power, extra, flow
     if abs(_surplus(path, best, step, *about)) <= enough:
         return step, carried - step
     if _surplus(path, best, carried, *about) >= 0.0:
@@ -399,18 +393,15 @@ def shift_flows(
 
     A path that is more expensive than the cheapest of its pair by d gives it the flow d / s, at
     most all of its own, where s sums the slopes of the links that lie on exactly one of the two.
-    Where such a link has a power below one, or a large one, this step must halve the excess; if it
-    does not, the flow is found by bisection. Costs are updated at once. Link flows are first
-    recomputed, since rounding makes them drift. Returns the number of sweeps.
+    Costs are updated at once. Link flows are first recomputed, since rounding makes them drift.
+    Returns the number of sweeps.
     """
     links = len(flow)
     cost, slope = np.empty(links), np.empty(links)
     mark, stamp = np.zeros(links, np.int64), 0
     _load(path_flow, path_pair, path_start, path_links, counts[0], flow)
-    bent = False
     for link in range(links):
         price(link, flow, free, rise, capacity, power, cost, slope)
-        bent = bent or bends(rise[link], power[link])
     done = 0
     while done < sweeps:
         done += 1
@@ -455,22 +446,10 @@ def shift_flows(
                     step = -path_flow[best]
                     if excess > step * steep:
                         step = excess / steep
-                carried = path_flow[path]
-                keeps = carried - step
-                balanced = bent and _is_bent(
-                    path, best, mark, stamp, path_start, path_links, rise, power
-                )
-                if balanced and excess > 0.0:
-                    step, keeps = _balance(
-                        path, best, carried, step, 0.5 * excess, mark, stamp, path_start,
-                        path_links, free, rise, capacity, power, own, flow, cost, slope,
-                    )  # fmt: skip
-                elif balanced:  # the next sweep moves flow to this path
-                    step = 0.0
                 if step == 0.0 or excess == 0.0:
                     path = following[path]
                     continue
-                path_flow[path] = keeps
+                path_flow[path] -= step
                 path_flow[best] += step
                 for k in range(path_start[best], path_start[best + 1]):
                     link = path_links[k]
@@ -480,8 +459,85 @@ def shift_flows(
                 for k in range(path_start[path], path_start[path + 1]):
                     link = path_links[k]
                     if mark[link] != stamp + 1:
-                        flow[link] = flow[link] - carried + keeps if balanced else flow[link] - step
+                        flow[link] -= step
                         price(link, flow, free, rise, capacity, power, cost, slope)
+                path = following[path]
+        if worst <= enough:
+            break
+    _load(path_flow, path_pair, path_start, path_links, counts[0], flow)
+    return done
+
+
+@compiled(
+    "read_int32s1 read1 read1 read1 read1 read2 write1 read_int32s1 read_int32s1 "
+    "read_int32s1 write1 read_int32s1 read_int32s1 int32s1 index float"
+)
+def balance_flows(
+    pair_class, free, rise, capacity, power, extra, flow, head, following, path_pair, path_flow,
+    path_start, path_links, counts, sweeps, enough,
+):  # fmt: skip
+    """Do the same where powers are below one or large, or costs overflow: tangents tell little.
+
+    Slopes of the former are infinite at zero, those of the latter vanish there. A step must halve
+    the excess; otherwise both paths are made to cost the same by bisection.
+    """
+    links = len(flow)
+    cost, slope = np.empty(links), np.empty(links)
+    mark, stamp = np.zeros(links, np.int64), 0
+    _load(path_flow, path_pair, path_start, path_links, counts[0], flow)
+    for link in range(links):
+        cut_price(link, flow, free, rise, capacity, power, cost, slope)
+    done = 0
+    while done < sweeps:
+        done += 1
+        worst = 0.0
+        for pair in range(len(head)):
+            own = extra[pair_class[pair]]
+            least, best, path = np.inf, head[pair], head[pair]
+            while path >= 0:
+                length = path_cost(path, path_start, path_links, cost, own)
+                if length < least:
+                    least, best = length, path
+                path = following[path]
+            path = head[pair]
+            while path >= 0:
+                excess = path_cost(path, path_start, path_links, cost, own)
+                excess -= path_cost(best, path_start, path_links, cost, own)
+                if path == best or path_flow[path] <= 0.0 or excess <= 0.0:
+                    path = following[path]
+                    continue
+                worst = max(worst, excess)
+                stamp += 2
+                for k in range(path_start[best], path_start[best + 1]):
+                    mark[path_links[k]] = stamp
+                steep = 0.0
+                for k in range(path_start[path], path_start[path + 1]):
+                    link = path_links[k]
+                    if mark[link] == stamp:
+                        mark[link] = stamp + 1
+                    else:
+                        steep += slope[link]
+                for k in range(path_start[best], path_start[best + 1]):
+                    if mark[path_links[k]] == stamp:
+                        steep += slope[path_links[k]]
+                carried = path_flow[path]
+                step = excess / steep if excess < carried * steep else carried
+                step, keeps = _balance(
+                    path, best, carried, step, 0.5 * excess, mark, stamp, path_start, path_links,
+                    free, rise, capacity, power, own, flow,
+                )  # fmt: skip
+                path_flow[path] = keeps
+                path_flow[best] += step
+                for k in range(path_start[best], path_start[best + 1]):
+                    link = path_links[k]
+                    if mark[link] == stamp:
+                        flow[link] += step
+                        cut_price(link, flow, free, rise, capacity, power, cost, slope)
+                for k in range(path_start[path], path_start[path + 1]):
+                    link = path_links[k]
+                    if mark[link] != stamp + 1:
+                        flow[link] = flow[link] - carried + keeps
+                        cut_price(link, flow, free, rise, capacity, power, cost, slope)
                 path = following[path]
         if worst <= enough:
             break
