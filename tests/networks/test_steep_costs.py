@@ -111,3 +111,11 @@ def test_long_passes_look_at_the_clock():
     with pytest.raises(TimeoutError):
         paths.run(kernel, (), seconds=5 * PIECE, watch=late)
     assert calls == [(0, 10), (0, 2)]
+
+
+def test_a_rise_of_zero_where_the_power_overflows():
+    """Costs v ** .5 and 3: nine travellers take the first road, and the others the second."""
+    game = roads(1e6, free_flow=[0.0, 3.0], rise=[1.0, 0.0], power=[0.5, 200.0])
+    solution = eq.solve(game)
+    assert solution.solved
+    np.testing.assert_allclose(solution.policy.flows, [9.0, 1e6 - 9.0], rtol=1e-8)

@@ -75,7 +75,7 @@ class Costs:
         if concept == "optimum":
             self.rise = self.rise * (1.0 + self.power)
         grows = self.exact & (self.rise > 0.0) & (self.power > 0.0)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             most = self.rise * (float(game.demand.sum()) / self.capacity) ** self.power
         bent = (self.power < 1.0) | (self.power > STEEP) | ~(self.free + most < CEILING)
         #: Whether tangents tell little of some costs, which then are bisected.

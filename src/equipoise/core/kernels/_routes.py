@@ -311,8 +311,9 @@ def extend_paths(
 @compiled()
 def _cost_at(v, free, rise, capacity, power):
     """Return the cost of a link at a flow, cut where it is too large."""
-    x = max(v, 0.0) / capacity
-    cost = free + rise * (x**power if power > 0.0 else 1.0)
+    cost = free + rise
+    if rise > 0.0 and power > 0.0:  # a rise of zero is none, also where the power overflows
+        cost = free + rise * (max(v, 0.0) / capacity) ** power
     return cost if cost < CEILING else CEILING
 
 
