@@ -21,7 +21,7 @@ from equipoise.core.errors import named_arguments
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 
 #: Coordinates up to which cells are halved, and the largest number of evaluations by replies.
-_FEW, _REPLIES = 3, 5000
+_FEW, _REPLIES = 1, 5000
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def mean_field(
     """Return an equilibrium of the limit in which the number of agents of each type grows.
 
     Cells are halved until their side is `precision` times the width of the reachable aggregates,
-    and the mix of the cell's program is returned without rounding. With more than three coordinates
-    there are too many cells: very many agents play best replies instead, and cells are halved only
-    if that does not end at an equilibrium. By Lemma B the steps of a Markov game can be solved one
+    and the mix of the cell's program is returned without rounding. With several coordinates there
+    are many cells: very many agents play best replies instead, and cells are halved only if that
+    does not end at an equilibrium. By Lemma B the steps of a Markov game can be solved one
     by one.
 
     **Example**
