@@ -225,7 +225,7 @@ def _solve_bimatrices(
         policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
         certificate = certify(game, policy)
         late = "time" if time.monotonic() > deadline else "stuck"
-        status = status_of(certificate, allowed, late, "Lemke-Howson", "try another `start`")
+        status = status_of(certificate, allowed, late, "Lemke-Howson", more_help(game, "nash"))
         return policy, certificate, status
 
     lost = ~(total(x) > 0.5)

@@ -167,15 +167,16 @@ def status_of(
     `ended` says what ended the search, `advice` what helps if some gain exceeds its tolerance, and
     `bound` what helps if only a bound does.
     """
+    status = make_status(certificate, allowed, how, "", who)
+    if status.name == Outcome.SOLVED:
+        return status
     each = allowed.ndim == np.ndim(certificate.gains)
     if ended in OUTCOMES:
         advice = _ADVICE[ended]
     elif np.all((certificate.gains if each else certificate.max_gain) <= allowed):
         advice = bound
-    status = make_status(certificate, allowed, how, advice, who)
-    if status.ok or ended not in OUTCOMES:
-        return status
-    return Status(OUTCOMES[ended], status.message, status.solved)
+    name = OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+    return Status(name, f"{status.message}: {advice}", status.solved)
 
 
 def more_help(game: Any, concept: str) -> str:
