@@ -134,6 +134,25 @@ def test_the_data_are_those_of_training(trained_on, most):
         np.testing.assert_array_equal(batch.labels, labels.swapaxes(0, 1)[i % 2 :: 2])
 
 
+def test_fixed_data_are_drawn_once(trained_on):
+    """The n trajectories of the paper's Eq. (1), with their labels: batch * play_ahead of them."""
+    small = {"tokens": "round", "layers": 1, "width": 8, "hidden": 8, "held_out": 2}
+    config = PAPER(
+        rounds=5, batch=2, steps=6, play_ahead=2, **small, stop_on="gap", fixed_data=True
+    )
+    eq.incontext.pretrain(MATRIX, config, key=7)
+    jax.effects_barrier()
+    first, *later = trained_on
+    assert len(later) == 2
+    for cycle in later:
+        for before, after in zip(first, cycle, strict=True):
+            np.testing.assert_array_equal(before, after)
+    data = eq.incontext.dataset(MATRIX, config, games=12, key=7)
+    np.testing.assert_array_equal(data[5].actions, first[1].swapaxes(0, 1)[1::2])
+    with pytest.raises(ValueError, match=r"fixed_data: expected False .* unless contexts"):
+        eq.incontext.Config(fixed_data=True)
+
+
 def test_exploration_is_a_constant_share_of_each_game_as_in_training():
     sizes = {"layers": 1, "width": 16, "hidden": 16}
     config = eq.incontext.Config(rounds=64, batch=4, play_ahead=1, **sizes)

@@ -259,6 +259,19 @@ def test_training_ends_when_it_should_and_keeps_the_best(scripted, gaps, rules, 
     np.testing.assert_allclose(players.models.embed, before + kept, atol=1e-5)
 
 
+@pytest.mark.parametrize(("below", "cycles"), [(0.7, 1), (0.01, 3)])
+def test_a_cross_entropy_below_the_papers_threshold_ends_training(below, cycles, tmp_path):
+    """A base with a dominant action: its label is certain, and the loss starts at log 2 = .693."""
+    base = eq.MatrixGame([[0.9, 0.8], [0.2, 0.1]])
+    rule = {"stop_on": "cross-entropy", "stop_below": below, "patience": None}
+    small = {"layers": 1, "width": 8, "hidden": 8, "tokens": "round", "held_out": 2, "batch": 2}
+    config = incontext.Config.paper(rounds=2, steps=12, **small, **rule)
+    incontext.pretrain(families.perturbed(base, 0.05), config, key=0, run=tmp_path)
+    losses = [float(np.mean(row["loss"])) for row in read_metrics(tmp_path)]
+    assert len(losses) == cycles
+    assert (losses[-1] < below) == (cycles == 1)
+
+
 def test_the_paper_stops_by_its_divergence_whatever_the_gap(scripted, monkeypatch):
     scripted(itertools.count(1.0, -0.01))
     found = iter([0.5, 0.3, *(9 * [0.4])])

@@ -20,7 +20,8 @@ def table(name, which, **wanted):
 
 
 def test_every_test_that_is_named_exists():
-    files = [*(ROOT / "tests").glob("theorems/*.py"), *(ROOT / "tests").glob("aggregative/*.py")]
+    folders = ("theorems", "aggregative", "incontext")
+    files = [file for name in folders for file in (ROOT / "tests").glob(f"{name}/*.py")]
     known = set(re.findall(r"^def (test_\w+)", "\n".join(f.read_text() for f in files), re.M))
     named = re.findall(r"`(test_\w+)(\.\.\.)?`", PAGE)
     assert len(named) > 40
@@ -92,12 +93,124 @@ def test_numbers_of_planning():
     assert f"from {few} at 100 agents to {many} at a million |" in PAGE
 
 
-def test_numbers_of_learners():
+def learners(panel, *names):
     arrays = Record.load(FOLDER / "in-context/last-iterate").arrays
-    names = ("omd", "omd-vanishing", "omd-printed-signs")
-    ours, vanishing, printed = (shown(arrays[f"A=3/{name}/mean"][-1]) for name in names)
-    assert f"| {vanishing} with corrected signs and rates (slope -.30), {ours} by default" in PAGE
-    assert f"| gap {printed} after a million rounds with 3 actions" in PAGE
+    return [shown(arrays[f"{panel}/{name}/mean"][-1]) for name in names]
+
+
+def slopes(panel, *names):
+    rows = table("in-context/last-iterate", "slopes", panel=panel)
+    found = {row["learner"]: f"{row['slope']:.2f}".replace("-0.", "-.") for row in rows}
+    return [found[name] for name in names]
+
+
+def test_numbers_of_learners():
+    ours, vanishing, printed = learners("A=3", "omd", "omd-vanishing", "omd-printed-signs")
+    plain, slow, fast = slopes("A=3", "omd-plain", "omd-vanishing", "omd")
+    text = (
+        f"| slope {plain}; {vanishing} after a million rounds with a baseline besides "
+        f"(slope {slow}), {ours} by default (slope {fast}) |"
+    )
+    assert text in PAGE
+    assert f"| gap {printed} after a million rounds with 3 actions; uniform play has .29 |" in PAGE
+    names = ("omd-printed-regulariser", "omd-plain")
+    (two, right), (three, also) = learners("A=2", *names), learners("A=3", *names)
+    flat, falls = slopes("A=2", *names)
+    text = (
+        f"the gap is {two} with 2 actions (slope {flat}) and {three} with 3, with the corrected "
+        f"sign {right} (slope {falls}) and {also}; uniform play has .23 and .29 |"
+    )
+    assert text in PAGE
+    constants, signs = learners("S=3, Dirichlet 0.1", "omd-printed-constants", names[0])
+    vanishing, ours, plain = learners("S=3, Dirichlet 0.1", "omd-vanishing", "omd", names[1])
+    text = (
+        f"3 states: gap {vanishing} after 1e5 rounds, {ours} by default, {constants} with printed "
+        f"constants and for uniform play; without a baseline {plain}, and {signs} with the printed"
+    )
+    assert text in PAGE
+
+
+def test_numbers_of_the_readings_of_the_signs():
+    """The table of the errata, and those of the page about last policies."""
+    errata = (ROOT / "docs" / "theory" / "errata-in-context.md").read_text()
+    page = (FOLDER / "last-iterate.md").read_text()
+    for name, call in (
+        ("omd-printed-signs", "printed_signs()` | the reward | $-$"),
+        ("omd-printed-regulariser", "printed_regulariser()` | the cost | $-$"),
+        ("omd-plain", "plain()` | the cost | $+$"),
+        ("omd-vanishing", "vanishing()` | the cost, less a baseline | $+$"),
+    ):
+        gaps = [learners(f"A={a}", name)[0] for a in (2, 3, 5, 10)]
+        assert f"{call} | {', '.join(gaps)} |" in errata
+        rows = {
+            a: table("in-context/last-iterate", "slopes", panel=f"A={a}") for a in (2, 3, 5, 10)
+        }
+        cells = [
+            f"{row['gap']:.2g} ± {row['error']:.1g}"
+            for a in rows
+            for row in rows[a]
+            if row["learner"] == name
+        ]
+        assert f"| {name} | {' | '.join(cells)} | " in page
+
+
+def test_numbers_of_the_papers_protocol():
+    page = (FOLDER / "in-context.md").read_text()
+
+    def cell(number):
+        return f"{number:.3f}".removeprefix("0")
+
+    ends = {}
+    for panel in ("A=2", "A=3", "A=5", "S=2", "S=3", "S=5"):
+        rows = table("in-context/lengths", "gaps", panel=panel)
+        own = [row for row in rows if row["player"] == "a model for each length"]
+        cells = [f"{cell(row['gap'])} ± {cell(row['between seeds'])}" for row in own]
+        fixed = [
+            cell(next(row["gap"] for row in rows if row["player"] == name))
+            for name in ("base Nash", "uniform")
+        ]
+        assert f"| {panel} | {' | '.join([*cells, *fixed])} |" in page
+        ends[panel] = [cell(own[0]["gap"]), cell(own[-1]["gap"]), fixed[0]]
+    (short, long, base), (other, longer, far) = ends["A=3"], ends["A=5"]
+    text = (
+        f"{short} after 8 rounds and {long} after 256 with 3 actions, {other} and {longer} with 5;"
+    )
+    assert text in PAGE
+    assert f"the base game's equilibrium has {base} and {far}." in PAGE
+
+
+def test_numbers_of_stopping():
+    page = (FOLDER / "in-context.md").read_text()
+    rows = table("in-context/stopping", "stops")
+    for row in rows:
+        step = "" if row["median step"] is None else f"{row['median step']:.0f}"
+        others = f"{row['lowest, not pure']:.3f}".removeprefix("0")
+        names = ("floor below", "long floor below")
+        floor = ", ".join(str(row[name]) for name in names if row[name] is not None)
+        names = ("actions", "data", "nearly pure", "stops", "stops, nearly pure")
+        cells = [*(str(row[name]) for name in names), step, others, floor]
+        assert f"| {' | '.join(cells)} |" in page
+        assert row["stops"] == row["stops, nearly pure"]
+    for data in ("fresh", "fixed"):
+        own = [row for row in rows if row["data"] == data]
+        stops, pure = (
+            "{}, {} and {}".format(*[r[k] for r in own]) for k in ("stops", "nearly pure")
+        )
+        text = (
+            f"it stops for {stops} of 12 base games with 2, 3 and 5 actions, all among the {pure} "
+        )
+        assert text in PAGE
+
+
+def test_with_fresh_data_no_cross_entropy_is_far_below_the_entropy_of_the_equilibria():
+    """The mean over a cycle is that of a sample: it scatters about its expectation."""
+    arrays = Record.load(FOLDER / "in-context/stopping").arrays
+    for actions in (2, 3, 5):
+        curves, entropy = arrays[f"A={actions}|fresh"], arrays[f"A={actions}|entropy"]
+        assert (curves[:, -10:].mean(1) > 0.9 * entropy).all()
+        fixed, floor = arrays[f"A={actions}|fixed"], arrays[f"A={actions}|floor"][:, :1]
+        assert (fixed.reshape(12, -1, 10).mean(2) >= floor).all()
+        assert ((fixed < 0.01).any(1) == (floor[:, 0] < 0.01)).all()
 
 
 def player(**wanted):
@@ -109,9 +222,10 @@ def test_numbers_of_players():
     paper = player(panel="A=3", family="rho=0.1", player="paper")
     near = player(panel="A=3", family="rho=0.1", player="ours")
     independent = player(panel="A=3", family="iid", player="ours")
-    assert f"with 3 actions the paper's preset reaches {paper} after 256 rounds" in PAGE
-    assert f"| {near} at rho = 0.1, where the best static policy has" in PAGE
-    assert f"; {independent} on independent games, where mirror descent has" in PAGE
+    page = (FOLDER / "in-context.md").read_text()
+    assert f"{paper} at 256; 3 actions, rho = 0.1)" in page
+    assert f"With the change, {near} after 256 rounds with 3 actions; the best static" in PAGE
+    assert f"| {independent} on independent games with 3 actions, where mirror descent has" in PAGE
 
 
 def test_numbers_of_sizes():

@@ -1,14 +1,17 @@
 """The numbered statements of the in-context paper, one by one: its transformers and its bounds.
 
 The learners' statements (signs, constants, Lemma B.2) are in test_in_context_learners.py. Not
-tested, and why: Assumption 4.2 is one; Remark 4.1 compares ways of measuring, and is a matter of
-taste; Proposition C.1 and Lemma C.1 are quoted from other papers, about a learner with another
-regulariser; Theorems 4.2 and 4.4 hide their constants, so that only their terms can be tested.
+tested, and why: Assumption 4.2 is one; the second sentence of Proposition C.1 and Lemma C.1 are
+quoted from other papers, the lemma about a learner with another regulariser; Theorems 4.2 and 4.4
+hide their constants, so that only their terms can be tested.
 """
+
+from math import ceil, factorial, log2
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import equipoise as eq
 from equipoise.core import simplex
@@ -57,6 +60,41 @@ def test_definition_3_1_attention_weights_of_whole_numbers_are_exact():
         jnp.arange(1, 301)[:, None],
     )
     assert (exact == 1.0).all()
+
+
+def test_section_3_the_q_value_lacks_the_discount():
+    """One state, one action, reward 1: V = 2 at discount 1/2, and Q = r + E[V] would be 3."""
+    value = sum(0.5 ** (t - 1) for t in range(1, 60))
+    assert value == pytest.approx(2.0)
+    assert 1.0 + 0.5 * value == pytest.approx(value) != 1.0 + value
+
+
+# ---- Section 5
+
+
+def test_section_5_the_entropy_of_equilibria_bounds_the_cross_entropy(rng):
+    """Labels sampled from the equilibrium x of a game: -E log p(label) >= the mean entropy of x.
+
+    A history can tell at most the game, so that predictions are functions of it or of less.
+    """
+    equilibria, weights = rng.dirichlet(np.ones(3), size=5), np.full(5, 0.2)
+    entropy = -(weights[:, None] * equilibria * np.log(equilibria)).sum()
+    for predictions in (rng.dirichlet(np.ones(3), size=5) for _ in range(200)):
+        cross = -(weights[:, None] * equilibria * np.log(predictions)).sum()
+        assert cross > entropy
+    assert entropy > 0.01
+    blind = weights @ equilibria  # what can be predicted without any history
+    assert -(weights[:, None] * equilibria * np.log(blind)).sum() > entropy
+
+
+@pytest.mark.parametrize(("actions", "chance"), [(2, 2 / 3), (3, 0.3), (5, 10 / 252)])
+def test_section_5_how_many_base_games_have_a_pure_equilibrium(actions, chance):
+    """`(A!)^2 / (2 A - 1)!`: an entry is the largest of a row and the smallest of a column."""
+    exact = factorial(actions) ** 2 / factorial(2 * actions - 1)
+    assert exact == pytest.approx(chance)
+    payoff = np.asarray(UNIFORM(actions).sample(4000, key=3).payoff)
+    pure = (payoff.min(2).max(1) == payoff.max(1).min(1)).mean()
+    assert abs(pure - exact) < 4 * np.sqrt(exact / 4000)
 
 
 # ---- Theorem 4.1
@@ -133,6 +171,7 @@ def test_theorem_4_1_a_softmax_of_logarithms_reads_a_policy(rng):
             read = np.exp(logarithm(policies))
             off = np.linalg.norm(read / read.sum(1, keepdims=True) - policies, axis=1).max()
             assert 0.1 * logarithm.bound(actions) < off < logarithm.bound(actions)
+            assert logarithm.bound(actions) < 0.73 * actions / units**2
 
 
 def test_theorem_4_1_lies_in_the_papers_class():
@@ -143,12 +182,16 @@ def test_theorem_4_1_lies_in_the_papers_class():
     assert built.size.coordinates == linear.size.coordinates + 2
     assert built.error(UNIFORM(2).sample(2, key=7), key=8) < built.logarithm.bound(2) < 2e-3
     assert built.players.reading == "softmax"
+    assert built.norm == pytest.approx(4 * 32, rel=0.1)  # the logarithm is steep near zero
 
 
 def test_theorem_4_1_the_norm_of_this_construction_is_not_three():
     """The proof's matrices have norm 1, and then scores lack the factor `sqrt(d)`."""
-    built = construct.omd(3, rounds=63)
-    assert built.norm > np.sqrt(built.size.width) > 3.0
+    for positions in ("binary", "integers"):
+        for actions in (2, 3, 5):
+            built = construct.omd(actions, rounds=200, positions=positions)
+            assert built.norm > np.sqrt(built.size.width) > 3.0
+            assert 16.0 < built.norm < 28.0
 
 
 def test_theorem_4_1_no_softmax_of_a_linear_map_reads_a_policy():
@@ -192,6 +235,24 @@ def test_definition_4_1_is_measured_between_any_two_players():
     tv, h = apart.total_variation, apart.hellinger
     assert (h**2 <= tv + 1e-6).all()
     assert (tv <= np.sqrt(2) * h + 1e-6).all()
+
+
+def test_remark_4_1_small_total_variation_allows_another_policy_in_some_situations():
+    """Definition 4.1 takes an expectation: one game in a thousand can be played otherwise.
+
+    Log-likelihood bounds it (Pinsker's inequality), but a bound on it does not bound likelihoods.
+    """
+    expert = np.tile([0.0, 1.0], (1000, 1))
+    other = expert.copy()
+    other[0] = [1.0, 0.0]
+    apart = theory.total_variation(expert, other)
+    assert apart.mean() == pytest.approx(1e-3)
+    assert apart.max() == 1.0
+    p, q = np.array([1e-3, 1 - 1e-3]), np.array([1e-300, 1.0])
+    divergence = float((p * np.log(p / q)).sum())
+    assert theory.total_variation(p, q) == pytest.approx(1e-3)
+    assert divergence > 0.6
+    assert theory.total_variation(p, q) <= np.sqrt(divergence / 2)
 
 
 def test_definition_4_2_smaller_weights_and_larger_radii_need_fewer_centres():
@@ -324,7 +385,7 @@ def test_lemma_a_1_corrected_holds_and_falls_with_sharpness(rng):
     assert worst[1] > 20 * worst[3]
 
 
-# ---- Appendices B, E and F
+# ---- Appendices B, C, E and F
 
 
 def test_lemma_b_1_bounds_a_square(rng):
@@ -337,6 +398,29 @@ def test_lemma_b_1_bounds_a_square(rng):
     assert theory.imitation_error(3e-4, 1e-4) == pytest.approx(0.02)
 
 
+def test_lemma_b_1_fails_for_a_class_of_two_policies():
+    """Realisability in total variation says nothing of likelihoods, by which Eq. (1) chooses.
+
+    The expert plays its first action with probability 1e-3. One policy gives it almost none, and is
+    as close in total variation; the other is uniform. With a million labels either is chosen in
+    about half of the draws, although the likelihood of the close one is larger on average.
+    """
+    rare, samples, confidence = 1e-3, 1_000_000, 0.05
+    log_chance = -np.log(2.0) / (rare * (1 + 1e-3))  # of the first action, in the close policy
+    expected = {"close": rare * log_chance, "uniform": -np.log(2.0)}
+    assert expected["close"] > expected["uniform"]
+    # The uniform policy wins if n log 2 < N |log chance|, with N rare labels.
+    needed = samples * np.log(2.0) / -log_chance
+    wins = binom.sf(np.floor(needed), samples, rare)
+    assert wins > 0.4 > confidence
+    expert, uniform = np.array([rare, 1 - rare]), np.full(2, 0.5)
+    close = np.array([np.exp(log_chance), 1.0])
+    assert theory.total_variation(expert, close) == pytest.approx(rare)
+    squared = 2 * theory.hellinger(expert, uniform) ** 2
+    bound = (1 + 2 * np.sqrt(2) + 2 * np.log(2 / confidence)) / samples + rare
+    assert squared > 100 * bound
+
+
 def test_lemma_e_1_partial_sums_stay_below_their_bound(rng):
     """Gaussian steps: `log E exp X = mean + variance / 2`; at all times at once."""
     confidence = 0.1
@@ -344,6 +428,28 @@ def test_lemma_e_1_partial_sums_stay_below_their_bound(rng):
     above = steps.cumsum(1) - (np.arange(1, 101) * (-0.1 + 0.125) + np.log(1 / confidence))
     assert (above > 0).any(1).mean() <= confidence
     assert (above > 0).any(1).mean() > 0.01  # and it is not empty
+
+
+@pytest.mark.parametrize("key", [0, 1, 2])
+def test_proposition_c_1_every_state_is_visited(key):
+    """Exactly, for the worst non-stationary policies: within `2 L log2(S / delta)` steps."""
+    states, confidence = 4, 0.1
+    moves = UNIFORM(2, states=states, concentration=1.0).sample(1, key=key)[0].transition
+    moves = np.asarray(moves).reshape(states, 4, states)  # one controller, which is worse still
+    missed, travel = 0.0, 0.0
+    for goal in range(states):
+        onward = np.where(np.arange(states) == goal, 0.0, moves)
+        hitting = np.zeros(states)
+        for _ in range(1000):
+            hitting = 1.0 + (onward @ hitting).max(1)
+        assert np.abs(hitting - 1.0 - (onward @ hitting).max(1)).max() < 1e-9
+        travel = max(travel, hitting.max())
+    for goal in range(states):
+        onward, avoided = np.where(np.arange(states) == goal, 0.0, moves), np.ones(states)
+        for _ in range(ceil(2 * travel * log2(states / confidence))):
+            avoided = (onward @ avoided).max(1)
+        missed += avoided.max()
+    assert 0.0 < missed <= confidence
 
 
 def test_appendix_f_the_norm_by_hand():

@@ -9,6 +9,7 @@ K = W + 1 of the tight factor.
 """
 
 from itertools import product
+from math import factorial
 
 import hypothesis
 import hypothesis.strategies as st
@@ -79,6 +80,25 @@ def test_definition_2_terms_from_the_rank_on_vanish(seed, rank):
     table = random_rank(rng, (3, 2, 3), rank)
     parts = decomposition.decompose(table, distributions(rng, (3, 2, 3), (2,)))
     assert parts.rank() == rank == decomposition.interaction_rank(table, x_axes=1)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_relation_to_taylor_series(order):
+    """An expansion of order K has rank K + 1; what is left of a function falls as size^(K + 1)."""
+
+    def best(size, taylor):
+        grid = np.stack(np.meshgrid(*[size * np.array([-1.0, 0.0, 1.0])] * 3, indexing="ij"))
+        inner = np.tensordot([0.7, -1.3, 0.9], grid, 1)[None]
+        table = np.exp(inner)
+        if taylor:
+            table = sum(inner**k / factorial(k) for k in range(order + 1))
+        parts = decomposition.decompose(table, ["uniform"] * 3)
+        return [np.abs(table - parts.reconstruct(rank)).max() for rank in (order, order + 1)]
+
+    lower, exact = best(0.5, taylor=True)
+    assert exact < 1e-12 < 0.1 < lower
+    errors = [best(size, taylor=False)[1] for size in (0.02, 0.01)]
+    assert errors[0] / errors[1] == pytest.approx(2 ** (order + 1), rel=0.05)
 
 
 @hypothesis.given(SEEDS, st.integers(1, 3))

@@ -17,6 +17,7 @@ MEANINGFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "reward_bins": ("tokens", ("vocabulary",)),
     "expert": ("loss", ("expert",)),
     "exploration": ("contexts", ("on-policy", "mixed")),
+    "fixed_data": ("contexts", ("learners",)),
     "watched": ("tokens", ("adaptive",)),
     "relative": ("tokens", ("adaptive",)),
 }
@@ -124,6 +125,10 @@ class Config:
     exploration: float = 0.2
     #: Number of games in the training set. None draws new games in every step.
     training_games: int | None = None
+    #: Whether all steps learn from the same batch * play_ahead games, histories and labels, which
+    #: are drawn once, as in the paper's Eq. (1). Otherwise each cycle draws new ones. Applies only
+    #: with contexts "learners".
+    fixed_data: bool = False
     #: Noise in the rewards that players see in training. Each noise is used in an equal share of
     #: the games: "exact", "bernoulli", or "gaussian" with a scale between 0.03 and 0.5 that differs
     #: from game to game.
@@ -271,9 +276,10 @@ class Config:
         The paper does not say who plays the contexts or what the labels are; here mirror descent
         plays them and labels are samples of the equilibrium. Training stops when the held-out
         divergence from the expert no longer falls. The printed rule is
-        `Config.paper(stop_on="cross-entropy", stop_below=0.01, patience=None)`. It can apply only
-        if the mean entropy of the training games' equilibria is below .01, so only if nearly all
-        of them are pure.
+        `Config.paper(stop_on="cross-entropy", stop_below=0.01, patience=None)`. With fresh data the
+        expected cross-entropy is at least the mean entropy of the training games' equilibria, so
+        that the rule can apply only if nearly all of them are pure. With `fixed_data=True`, as in
+        Eq. (1), there is no such bound, since labels can be memorised.
 
         >>> Config.paper(rounds=32, training_games=50).training_games
         50

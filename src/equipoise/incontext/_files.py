@@ -21,7 +21,7 @@ STEM = "players"
 WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
 
 #: Training settings that the descriptions of earlier players do not have.
-_LATER = {"optimiser", "noise", "watched", "largest", "stages", "relative", "reuse"}
+_LATER = {"optimiser", "noise", "watched", "largest", "stages", "relative", "reuse", "fixed_data"}
 
 #: Folder of the players that ship with the package.
 SHIPPED = Path(__file__).parent / "shipped"

@@ -165,7 +165,7 @@ def _one_by_one(
     def advance(learned: list[Learned], step: int, until: int) -> tuple[Any, dict[str, Any]]:
         which, cycle = divmod(step, cycles)
         trainer, key = pairs[which]
-        key = step_key(key, cycle * trainer.config.cycle)
+        key = step_key(key, cycle * trainer.config.cycle, trainer.config)
         after, metrics = run_cycle(trainer, learned[which], key)
         rest = learned[which + 1 :]
         return [*learned[:which], after, *rest], {"loss": float(np.mean(metrics["loss"]))}
@@ -183,7 +183,8 @@ def _together(
 
     def advance(learned: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
         done = step * groups[0][0].config.cycle
-        own = jnp.stack([step_key(key, done) for key in keys])
+        configs = [trainers[0].config for trainers in groups]
+        own = tuple(jnp.stack([step_key(key, done, one) for key in keys]) for one in configs)
         learned, losses = _cycles(stacked, learned, own)
         return learned, {"loss": float(np.mean([np.mean(loss) for loss in losses]))}
 
@@ -210,11 +211,11 @@ def _all_cycles(run: Run | None, first: Any, advance: Any, total: int, pairs: in
 
 @eqx.filter_jit(donate="all-except-first")
 def _cycles(
-    groups: tuple[Trainer, ...], learned: tuple[Learned, ...], keys: jax.Array
+    groups: tuple[Trainer, ...], learned: tuple[Learned, ...], keys: tuple[jax.Array, ...]
 ) -> tuple[tuple[Learned, ...], tuple[Any, ...]]:
     """Run one cycle of all trainers; return their states and the losses of each config."""
     every = eqx.filter_vmap(Trainer.cycle)
-    found = [every(trainers, own, keys) for trainers, own in zip(groups, learned, strict=True)]
+    found = [every(*one) for one in zip(groups, learned, keys, strict=True)]
     return tuple(after for after, _ in found), tuple(metrics["loss"] for _, metrics in found)
 
 

@@ -182,9 +182,9 @@ def training_games(family: Family, config: Config, key: jax.Array) -> Any:
     return family.sample(config.training_games, key=jax.random.fold_in(key, _SET))
 
 
-def step_key(key: jax.Array, step: int) -> jax.Array:
-    """Return the key of the cycle that begins after `step` updates."""
-    return jax.random.fold_in(jax.random.fold_in(key, _STEPS), step)
+def step_key(key: jax.Array, step: int, config: Config) -> jax.Array:
+    """Return the key of the cycle that begins after `step` updates, the same for fixed data."""
+    return jax.random.fold_in(jax.random.fold_in(key, _STEPS), 0 if config.fixed_data else step)
 
 
 def _check_start(start: Any, players: Players) -> None:
@@ -216,7 +216,7 @@ def _train(
         return stage_trainer(trainer.players, family, trainer.games, config, stage)
 
     def cycle(state: Progress, step: int, until: int) -> tuple[Progress, dict[str, np.ndarray]]:
-        learned, metrics = run_cycle(trainer_at(step), state.learned, step_key(key, step))
+        learned, metrics = run_cycle(trainer_at(step), state.learned, step_key(key, step, config))
         state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(until)))
         row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
         _check_finite(config, until, row)

@@ -192,9 +192,8 @@ class Dataset:
 
     def _cycle(self, first: int) -> Any:
         """Return the batches that training plays together, starting at batch `first`."""
-        return _data(
-            self._trainer, jax.random.fold_in(step_key(self.key, first * self.config.reuse), 0)
-        )
+        key = step_key(self.key, first * self.config.reuse, self.config)
+        return _data(self._trainer, jax.random.fold_in(key, 0))
 
     def _batch(self, cycle: Any, i: int) -> Batch:
         """Return the batch of an update; the last batch may be smaller."""

@@ -274,9 +274,10 @@ def imitation_error(statistics: float, realisability: float) -> float:
 
     The lemma bounds the expected *squared* Hellinger distance by `statistics + realisability`, up
     to a constant; the total variation is at most its square root. The proof of Theorem 4.2 uses
-    the square itself. The bound is proven for log-likelihood realisability. It is conjectural for
-    Definition 4.1, which measures total variation: the lemma's step from one to the other does not
-    hold, since a ratio of probabilities can be large where their difference is small.
+    the square itself. The bound is proven for log-likelihood realisability. It does not follow from
+    Definition 4.1, which measures total variation: a ratio of probabilities can be large where
+    their difference is small, and for a class of two policies the lemma is false. For the
+    transformers of Theorem 4.1 it is open.
 
     **Example**
 

@@ -341,17 +341,22 @@ def _sizes(config: Config, part: str, key: Any, folder: Path | None) -> dict[str
 
 
 def _games(config: Config, part: str, key: Any, folder: Path | None) -> dict[str, np.ndarray]:
-    """Return the gaps for training sets of several sizes, and for fresh games."""
+    """Return the gaps for training sets of several sizes, and for fresh games.
+
+    The families are the most similar games, from which the paper's five are drawn, and independent
+    games.
+    """
     panel = make_panel(config, part)
     arrays = {f"{part}|x": np.array([*config.training_games, FRESH])}
-    for preset in PRESETS:
-        how = training(config, preset, config.rounds, training_games=None)
-        counts = np.repeat(config.training_games, config.seeds)
-        names = [IID] * len(config.training_games)
-        words = (part, preset)
-        columns = _train(config, panel, names, how, key, words, folder, counts.tolist())
-        columns += _train(config, panel, [IID], how, key, (*words, "fresh"), folder)
-        arrays[f"{part}|{IID}|{preset}"] = np.stack([gaps[:, -1] for gaps in columns], 1)
+    for name in (IID, family_names(config)[0]):
+        for preset in PRESETS:
+            how = training(config, preset, config.rounds, training_games=None)
+            counts = np.repeat(config.training_games, config.seeds)
+            names = [name] * len(config.training_games)
+            words = (part, preset) if name == IID else (part, name.replace("=", "-"), preset)
+            columns = _train(config, panel, names, how, key, words, folder, counts.tolist())
+            columns += _train(config, panel, [name], how, key, (*words, "fresh"), folder)
+            arrays[f"{part}|{name}|{preset}"] = np.stack([gaps[:, -1] for gaps in columns], 1)
     return arrays
 
 
