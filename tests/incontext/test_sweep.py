@@ -63,11 +63,11 @@ def test_a_sweep_that_was_interrupted_goes_on_to_the_same_weights(train, tmp_pat
     step, name = _sweep.step_key, "step_key"
     whole = train([_sweep._group(NEAR, config, None, keys)], keys)
 
-    def interrupted(key, done):
+    def interrupted(key, done, config):
         if done == 2:
             monkeypatch.setattr(_sweep, name, step)
             signal.raise_signal(signal.SIGINT)
-        return step(key, done)
+        return step(key, done, config)
 
     monkeypatch.setattr(_sweep, name, interrupted)
     with Run.start(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):

@@ -228,6 +228,25 @@ def test_numbers_of_players():
     assert f"| {independent} on independent games with 3 actions, where mirror descent has" in PAGE
 
 
+def test_numbers_of_training_games():
+    arrays = Record.load(FOLDER / "in-context-quick/1").arrays
+    page = " ".join((FOLDER / "in-context.md").read_text().split())
+
+    def ends(family, preset):
+        return [
+            f"{gap:.3f}".removeprefix("0") for gap in arrays[f"games|{family}|{preset}"].mean(0)
+        ]
+
+    few, more, fresh = ends("iid", "ours")
+    near = "{}, {} and {}".format(*ends("rho=0.1", "ours"))
+    assert f"preset ends at {few} and {more} (3 actions, iid), and with new games" in page
+    assert (
+        f"in every step at {fresh}; within rho = 0.1, where the paper uses five, at {near}." in page
+    )
+    far, near = ("{}, {} and {}".format(*ends(family, "paper")) for family in ("iid", "rho=0.1"))
+    assert f"paper's preset ends at {far}, and within rho = 0.1 at {near}." in page
+
+
 def test_numbers_of_sizes():
     gaps = [player(panel="sizes", player=size) for size in ("1 x 32", "2 x 64", "4 x 128")]
     assert "1, 2 and 4 layers end at {}, {} and {} |".format(*gaps) in PAGE

@@ -121,11 +121,11 @@ def _one(config: Config, actions: int, key: int) -> Record:
     for seed in range(config.bases):
         family = panel.family(f"rho={config.scale:g}", seed, key)
         own = make_key(key, "stopping", actions, seed)
-        for data, found in curves.items():
+        for data, losses in curves.items():
             how = _training(config, fixed_data=data == "fixed")
             with TemporaryDirectory() as place, Run.start(Path(place, "run"), {}) as training:
                 incontext.sweep([family], how, key=own, run=training)
-                found.append([row["loss"] for row in training.metrics()])
+                losses.append([row["loss"] for row in training.metrics()])
         entropies.append(_entropy(config, family, own))
         lengths = (config.rounds, config.long_rounds)
         floors.append([_floor(config, family, own, rounds) for rounds in lengths])
