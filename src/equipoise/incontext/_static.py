@@ -72,7 +72,8 @@ def best_static(sample: Games) -> Pair:
     mean of the equilibria finds a local optimum.
 
     >>> from equipoise.games import MatrixGame
-    >>> [p.tolist() for p in best_static(MatrixGame([[[1, 0], [0, 1]], [[0, 1], [1, 0]]]))]
+    >>> games = MatrixGame(np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]]))
+    >>> [p.tolist() for p in best_static(games)]
     [[0.5, 0.5], [0.5, 0.5]]
     """
     if isinstance(sample, MatrixGame):

@@ -193,7 +193,8 @@ class _Evaluation:
         keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
         own = keys[some] if seeds == 1 else keys[some, seed]
         options: Any = {"key": own, "record": self.stops.tolist(), **self.settings}
-        trace = play(self.players[seed], self.games[some], rounds=self.rounds, **options)
+        players = replace(self.players[seed], rounds=None)  # longer matches are measured, too
+        trace = play(players, self.games[some], rounds=self.rounds, **options)
         found["players"][seed, :, some] = trace.curve
         for k, name in enumerate(REFERENCES if seed == 0 else ()):
             found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
