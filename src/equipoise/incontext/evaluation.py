@@ -186,6 +186,10 @@ class _Evaluation:
         part(found, number)
         return found, {}
 
+    def _untied(self, seed: int) -> Players:
+        """Return the players of one seed, which are measured in longer matches, too."""
+        return replace(self.players[seed], rounds=None)
+
     def _play(self, found: Found, i: int) -> None:
         """Play some games with the players of one seed; measure distances for the first seed."""
         seed, batch = divmod(i, self.batches)
@@ -193,8 +197,7 @@ class _Evaluation:
         keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
         own = keys[some] if seeds == 1 else keys[some, seed]
         options: Any = {"key": own, "record": self.stops.tolist(), **self.settings}
-        players = replace(self.players[seed], rounds=None)  # longer matches are measured, too
-        trace = play(players, self.games[some], rounds=self.rounds, **options)
+        trace = play(self._untied(seed), self.games[some], rounds=self.rounds, **options)
         found["players"][seed, :, some] = trace.curve
         for k, name in enumerate(REFERENCES if seed == 0 else ()):
             found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
@@ -222,7 +225,7 @@ class _Evaluation:
     def _meet(self, found: Found, i: int) -> None:
         (_, seat), opponent = [*self.opponents.items()][i]
         options: Any = {"key": self.key, "opponent": opponent, "seat": seat, **self.settings}
-        trace = play(self.players[0], self.few, rounds=self.rounds, **options)
+        trace = play(self._untied(0), self.few, rounds=self.rounds, **options)
         sign = 1.0 - 2.0 * SEATS.index(seat)
         found["met"][i] = sign * np.stack(beyond_value(trace, self.value))
 
