@@ -219,6 +219,7 @@ def test_hyper_parameters_change_what_they_name():
     leaves, shape = jax.tree.flatten(base)
     for i, leaf in enumerate(leaves):
         changed = list(leaves)
-        changed[i] = leaf + 0.3
+        # Steps of more than one would take a baseline out of the rewards' range.
+        changed[i] = 0.9 * leaf if leaf else leaf + 0.3
         learner = jax.tree.unflatten(shape, changed)
         assert (self_play(batch, learner, 50).last[0] != before).any(), f"leaf {i} of {shape}"
