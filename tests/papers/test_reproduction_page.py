@@ -134,6 +134,9 @@ def test_numbers_of_the_readings_of_the_signs():
     """The table of the errata, and those of the page about last policies."""
     errata = (ROOT / "docs" / "theory" / "errata-in-context.md").read_text()
     page = (FOLDER / "last-iterate.md").read_text()
+    arrays = Record.load(FOLDER / "in-context/last-iterate").arrays
+    uniform = [shown(float(arrays[f"A={a}/uniform"])) for a in (2, 3, 5, 10)]
+    assert f"| uniform play | | | {', '.join(uniform)} |" in errata
     for name, call in (
         ("omd-printed-signs", "printed_signs()` | the reward | $-$"),
         ("omd-printed-regulariser", "printed_regulariser()` | the cost | $-$"),
@@ -245,6 +248,16 @@ def test_numbers_of_training_games():
     )
     far, near = ("{}, {} and {}".format(*ends(family, "paper")) for family in ("iid", "rho=0.1"))
     assert f"paper's preset ends at {far}, and within rho = 0.1 at {near}." in page
+
+
+def test_numbers_of_hand_built_networks():
+    rows = table("in-context/construction", "sizes", actions=3)
+    error = {(row["units"], row["newton steps"]): shown(row["error"]) for row in rows}
+    text = (
+        f"learner {error[1, 0]} with one linear piece, {error[32, 0]} with 32, and {error[1, 4]} "
+        "with one piece and four Newton steps"
+    )
+    assert text in PAGE
 
 
 def test_numbers_of_sizes():
