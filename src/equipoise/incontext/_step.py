@@ -221,9 +221,10 @@ class Trainer(eqx.Module):
             return after, {"loss": loss, **metrics}
 
         after, metrics = jax.lax.scan(update, learned, jnp.arange(self.config.cycle))
-        if learned.stopped is None:
+        bound = self.config.stop_below
+        if learned.stopped is None or bound is None:
             return after, metrics
-        below = metrics["loss"].mean() < self.config.stop_below
+        below = metrics["loss"].mean() < bound
         after = eqx.tree_at(lambda state: state.stopped, after, after.stopped | below)
         return jax.tree.map(partial(jnp.where, learned.stopped), learned, after), metrics
 

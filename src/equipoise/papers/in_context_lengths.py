@@ -208,7 +208,10 @@ def _static(config: Config, panel: Panel, family: str, key: int) -> dict[str, np
     columns: dict[str, list[float]] = {BASE: [], UNIFORM: []}
     for seed in range(config.seeds):
         games = panel.test_games(family, seed, config.test_games, key)
-        base = solve(panel.family(family, seed, key).base).policy
+        center = panel.family(family, seed, key).base
+        if center is None:
+            raise ValueError("the paper's families lie around a base game")
+        base = solve(center).policy
         columns[BASE].append(mean_gap(panel, games, base))
         states = () if panel.states is None else (panel.states,)
         even = np.full((*states, panel.actions), 1.0 / panel.actions)
