@@ -1,6 +1,7 @@
 """`equipoise reproduce`: lists, makes, reads again, and refuses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from matplotlib.figure import Figure
@@ -64,6 +65,27 @@ def test_figures_are_made_once(small, tmp_path, capsys, monkeypatch):
     assert Record.load(folder / "learning").tables["results"].column("learner") == ["known"]
 
 
+def test_all_papers_quickly(small, tmp_path, capsys, monkeypatch):
+    """The figures of every paper, here those that take a second, each paper in its own folder."""
+    (networks,) = (figure for figure in FIGURES if figure.module == "interaction_networks")
+    crowds = [figure for figure in FIGURES if figure.paper == "aggregative"]
+    fast = (replace(networks, paper="in-context"), networks, *crowds)
+    monkeypatch.setattr("equipoise.papers.FIGURES", fast)
+    command = ["reproduce", "--quick", "--run", str(tmp_path / "all")]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert all(paper in shown for paper in PAPERS)
+    for figure in fast:
+        assert (tmp_path / "all" / figure.paper / figure.name / "record.json").exists()
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [part["paper"] for part in found["papers"]] == list(PAPERS)
+    assert all(figure["read_from_disk"] for part in found["papers"] for figure in part["figures"])
+    (tmp_path / "all" / "note.txt").touch()
+    assert main(command) == 2
+    assert "other files in" in capsys.readouterr().err
+
+
 def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, monkeypatch):
     folder = tmp_path / "figures"
     command = ["reproduce", "aggregative", "--run", str(folder)]
@@ -108,6 +130,8 @@ def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsy
         (["in-context", "--figure", "2"], "expected one of 1"),
         (["--list", "--figure", "1"], "PAPER: expected one of in-context"),
         (["aggregative", "--seed", "-1"], "--seed: expected"),
+        (["--quick", "--scale", "full"], "--quick: expected this option only without"),
+        (["--quick", "--figure", "planning"], "PAPER: expected one of in-context"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments, message, capsys):

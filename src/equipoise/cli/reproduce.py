@@ -12,7 +12,7 @@ import tyro
 from equipoise import papers
 from equipoise.cli._inputs import check_folder, check_seed
 from equipoise.cli._main import Interrupted
-from equipoise.cli._output import print_json, print_pairs, print_table, record_document
+from equipoise.cli._output import PAGE, print_json, print_pairs, print_table, record_document
 from equipoise.cli._parsing import COMMON, CommonOptions, one_of
 from equipoise.core.errors import InputError
 from equipoise.papers import FIGURES, PAPERS, figures_of
@@ -26,15 +26,16 @@ class Reproduce:
     Each algorithm runs as printed in its paper, next to the corrected version. Every figure has a
     run folder with its config, record, drawings, machine and running time. Finished figures are
     read from their folders, so you can run an interrupted command again to resume it. The page
-    report.html shows all figures.
+    report.html shows all figures of a paper.
 
     Examples:
       equipoise reproduce --list
+      equipoise reproduce --quick
       equipoise reproduce aggregative
       equipoise reproduce in-context --figure last-iterate --scale full --run runs/figures
     """
 
-    #: The paper. It is optional with --list.
+    #: The paper. Default: with --quick or --list, all papers.
     paper: Annotated[
         str | None, one_of("equipoise.papers", "PAPERS", optional=True), tyro.conf.Positional
     ] = None
@@ -48,6 +49,9 @@ class Reproduce:
     ] = ()
     #: Size of the experiments: quick takes minutes on a CPU, full reproduces the whole figure.
     scale: Literal["quick", "full"] = "quick"
+    #: Reproduce every figure of all papers, or of PAPER, at the quick scale. All of them together
+    #: take about three quarters of an hour of processor time.
+    quick: bool = False
     #: List the figures and the time they take, and exit.
     list: bool = False
     #: Random seed, a whole number in [0, 2^32). The documentation uses 0.
@@ -55,59 +59,87 @@ class Reproduce:
 
     # -- output
 
-    #: Folder for the run folders. Default: runs/PAPER-SCALE.
+    #: Folder for the run folders; without PAPER, for a folder for each paper. Default:
+    #: runs/PAPER-SCALE.
     run: Path | None = None
     common: CommonOptions = COMMON
 
     def execute(self) -> int:
         """List the figures, or reproduce them and write the page."""
         check_seed(self.seed)
-        if self.paper is None and (self.figure or not self.list):
-            hint = "--list shows all papers and figures"
+        if self.quick and self.scale != "quick":
+            raise InputError("quick", "this option only without --scale full", self.scale)
+        if self.paper is None and (self.figure or not (self.list or self.quick)):
+            hint = "--list shows all papers and figures; --quick makes all of them"
             raise InputError("paper", f"one of {', '.join(PAPERS)}", "none", hint)
-        chosen = FIGURES if self.paper is None else figures_of(self.paper, self.figure)
         if self.list:
-            self._list(chosen)
+            self._list(FIGURES if self.paper is None else figures_of(self.paper, self.figure))
             return 0
-        name = f"{self.paper}-{self.scale}" + (f"-seed-{self.seed}" if self.seed else "")
-        folder = Path("runs", name) if self.run is None else self.run
-        check_folder(folder, _holds_figures)
+        if self.paper is not None:
+            figures_of(self.paper, self.figure)  # refuses unknown figures
+            places = {self.paper: self._folder(self.paper) if self.run is None else self.run}
+        elif self.run is None:
+            places = {paper: self._folder(paper) for paper in PAPERS}
+        else:
+            check_folder(self.run, _holds_papers)
+            places = {paper: self.run / paper for paper in PAPERS}
+        for folder in places.values():
+            check_folder(folder, _holds_figures)
+        made = {paper: self._make(paper, folder) for paper, folder in places.items()}
+        if self.common.json:
+            documents = [
+                self._document(paper, folder, made[paper]) for paper, folder in places.items()
+            ]
+            whole = {"papers": documents, "scale": self.scale}
+            print_json(whole if self.paper is None else documents[0])
+            return 0
+        for paper, folder in places.items():
+            self._show(paper, folder, made[paper])
+        return 0
+
+    def _folder(self, paper: str) -> Path:
+        """Return the default folder of a paper."""
+        seed = f"-seed-{self.seed}" if self.seed else ""
+        return Path("runs", f"{paper}-{self.scale}{seed}")
+
+    def _make(self, paper: str, folder: Path) -> Sequence[papers.Made]:
+        """Make the figures of a paper, or read those that are finished."""
         options: Any = {"scale": self.scale, "key": self.seed, "folder": folder}
         try:
             # Long figures report their progress; the standard output is for the result.
             with redirect_stdout(sys.stderr):
-                made = papers.reproduce(str(self.paper), self.figure, **options)
+                return papers.reproduce(paper, self.figure, **options)
         except KeyboardInterrupt as end:
             more = f"; progress is saved in {folder}; to resume, run the same command again"
             raise Interrupted(more) from end
-        self._show(folder, made)
-        return 0
 
-    def _show(self, folder: Path, made: Sequence[papers.Made]) -> None:
-        report = str(folder / "report.html")
-        if self.common.json:
-            figures = [
-                {
-                    "figure": one.figure.name,
-                    "printed": one.figure.printed,
-                    "folder": str(one.folder),
-                    "files": [str(file) for file in one.files],
-                    "machine": one.machine,
-                    "seconds": one.seconds,
-                    "read_from_disk": one.known,
-                    **record_document(one.record),
-                }
-                for one in made
-            ]
-            place = {"paper": self.paper, "scale": self.scale, "folder": str(folder)}
-            print_json({**place, "report": report, "figures": figures})
-            return
+    def _document(self, paper: str, folder: Path, made: Sequence[papers.Made]) -> dict[str, Any]:
+        """Return the figures of a paper as plain data."""
+        figures = [
+            {
+                "figure": one.figure.name,
+                "printed": one.figure.printed,
+                "folder": str(one.folder),
+                "files": [str(file) for file in one.files],
+                "machine": one.machine,
+                "seconds": one.seconds,
+                "read_from_disk": one.known,
+                **record_document(one.record),
+            }
+            for one in made
+        ]
+        place = {"paper": paper, "scale": self.scale, "folder": str(folder)}
+        return {**place, "report": str(folder / PAGE), "figures": figures}
+
+    def _show(self, paper: str, folder: Path, made: Sequence[papers.Made]) -> None:
+        """Print the figures of a paper."""
         rows = [
             (one.figure.name, one.figure.printed, one.seconds, "read" if one.known else "made")
             for one in made
         ]
-        print_table(Table(("figure", "of the paper", "seconds", ""), rows))
-        print_pairs([("figures", str(folder / "*" / "*.svg")), ("report", report)])
+        columns = ("figure", "of the paper", "seconds", "")
+        print_table(Table(columns, rows), "" if self.paper else paper)
+        print_pairs([("figures", str(folder / "*" / "*.svg")), ("report", str(folder / PAGE))])
 
     def _list(self, chosen: Any) -> None:
         if self.common.json:
@@ -125,3 +157,8 @@ def _holds_figures(folder: Path) -> bool:
     """Return whether a folder contains only figures, of any paper, and their page."""
     known = {"report.html", *(figure.name for figure in FIGURES)}
     return folder.is_dir() and known >= {entry.name for entry in folder.iterdir()}
+
+
+def _holds_papers(folder: Path) -> bool:
+    """Return whether a folder contains only folders of papers."""
+    return folder.is_dir() and set(PAPERS) >= {entry.name for entry in folder.iterdir()}
