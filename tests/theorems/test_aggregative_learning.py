@@ -1,10 +1,12 @@
 """The guarantees of learning in docs/theory/aggregative-learning.md, on runs with fixed keys."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.aggregative import Simulator, learn, theory
+from equipoise.aggregative import Simulator, Spec, learn, theory
 from equipoise.papers.aggregative_learning import Config, small_game
 
 CONFIG = Config()
@@ -121,6 +123,64 @@ def test_what_algorithm_3_printed_would_do():
     assert gap > 5 * eq.certify(game, ours.policy).max_gain + 0.1
     assert printed.confidence == 0.0
     assert printed.stats["plans"] >= 6  # one for every episode
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_algorithm_3_with_rewards_between_0_and_1_claims_nothing_false(seed):
+    """Of the same policies, the printed form is wrong about every one."""
+    game = small_game(Config(agents=20, types=3), seed)
+    run = learn(Simulator(game, seed), 10, form="printed-rescaled", history=True)
+    assert covered(game, run)
+    assert len(run.history) == 11
+    assert run.confidence == 0.0
+    assert "the paper does not state the constants" in run.status.message
+    printed = learn(Simulator(game, seed), 10, form="printed", history=True)
+    for one in printed.history:
+        assert not covered(game, replace(printed, history=(one,)))
+
+
+def test_the_bonus_of_the_rescaled_form_is_not_valid_at_every_size():
+    game = small_game(Config(agents=20, types=3), 0)
+    run = learn(Simulator(game, 0), 40, form="printed-rescaled", history=True, bonus=0.002)
+    assert not covered(game, run)
+
+
+def test_the_rescaled_form_treats_agents_of_a_type_alike():
+    """Agents one by one get the values of agents by type."""
+    game = small_game(Config(agents=9, types=3, states=2, horizon=2), 0)
+    one_by_one = Spec.of(game).one_by_one()
+    run = learn(Simulator(game, 0), 5, form="printed-rescaled")
+    same = learn(Simulator(game, 0), 5, form="printed-rescaled", spec=one_by_one)
+    assert run.width == pytest.approx(same.width, abs=1e-12)
+    assert run.policy.counts.sum() == same.policy.counts.sum() == 9
+    assert (eq.certify(game, run.policy).class_rows < 3).all()
+
+
+def test_theorem_5_1_bounds_the_regret_of_the_rescaled_form():
+    """With constants of 1. With 10,000 agents the bound is below 2H from some K on."""
+    game = small_game(Config(agents=10_000, states=2, horizon=2), 0)
+    run = learn(Simulator(game, 0), 10, form="printed-rescaled", spacing=0.1, history=True)
+    gaps = [float(eq.certify(game, policy).max_gain) for _, policy, _ in run.history[:10]]
+    given = {
+        "lipschitz": game.lipschitz,
+        "transition_lipschitz": game.transition_lipschitz,
+        "spacing": 0.1,
+        "delta": game.delta,
+        "agents": 10_000,
+        "actions": 3,
+        "horizon": 2,
+        "states": 2,
+        "cells": run.stats["cells"],
+        "spread": 2.0,
+    }
+    assert sum(gaps) <= theory.printed_regret(episodes=10, **given)
+    assert theory.printed_regret(episodes=10, **given) > 10 * 4  # vacuous
+    assert theory.printed_regret(episodes=10**5, **given) < 10**5 * 4
+    planning = {n: given[n] for n in given if n not in ("states", "cells", "spread", "lipschitz")}
+    least = 2 * theory.printed_gap(lipschitz=game.lipschitz / 2, **planning)
+    large = theory.printed_regret(episodes=10**12, **given) / 10**12
+    cutting = 2 * game.transition_lipschitz * 0.1 * 4
+    assert large == pytest.approx(least + cutting, rel=1e-3)
 
 
 LARGE = Config(agents=10_000, types=10, states=10, horizon=5)

@@ -26,6 +26,8 @@ _STAGE, _POLISH = 40, 60
 class Planner:
     """Plans backward over the steps, one stage for each state; a normal form is one stage.
 
+    This is Algorithm 2 of the paper (Aggre-BI) or, with `backward=False`, Algorithm 1 (state-wise).
+
     With `weights`, one for each group of agents, welfare is the weighted sum of the groups' mean
     values, and `by_group` contains these values by starting state. Stages of a Markov game may
     leave the gains that Lemma A allows for the number of agents or, with `strict`, only their share

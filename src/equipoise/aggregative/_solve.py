@@ -111,8 +111,8 @@ def solve_aggregative(
       `stats["objective"]` and `stats["best_possible"]` then have one entry for each of these
       states, and the latter bounds all policies that are equilibria of the rewards in every step
       and state.
-    - `method`, for Markov games only: "backward" (Algorithm 2, the default) or "state-wise"
-      (Algorithm 1). The two differ in the welfare that they reach.
+    - `method`, for Markov games only: "backward" (Aggre-BI, Algorithm 2 of the paper, the default)
+      or "state-wise" (Algorithm 1). The two differ in the welfare that they reach.
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. The status is
       "solved" if the optimum is proven to be within the tolerance of the best. Estimated Lipschitz
       constants prove nothing; all profiles of small games are compared, which needs none. In Markov
@@ -123,7 +123,7 @@ def solve_aggregative(
       profile.
     - `potential`: whether the game has a potential, so that best-reply dynamics must end. Default:
       tested on samples. `spacing`: side of the first cells of aggregates.
-    - `slack`, `rounding`, `epsilon`, `key`: use the paper's subroutine with a single spacing, for
+    - `slack`, `rounding`, `epsilon`, `key`: use the paper's subroutine 4.1.1 with one spacing, for
       comparison. `slack="lemma"` is the slack of Lemma A, "printed" is the paper's, or give a
       number; `epsilon` admits every epsilon-Nash profile; `rounding="sample"` (with `key`) draws
       the pure profile.

@@ -1,4 +1,4 @@
-"""The subroutine: a pure near-equilibrium of one stage, any one or the best for society.
+"""Subroutine 4.1.1 of the paper: a pure near-equilibrium of one stage, any one or the best.
 
 With cells of side `alpha`, a slack of `lipschitz * alpha` and the aggregate held in the cell,
 some cell is feasible in every game (Lemma A). A vertex of its program leaves d agents between
@@ -268,7 +268,10 @@ def descend(
 
 
 def select(stage: Stage, options: Options) -> Plan:
-    """The best of all feasible cells at one spacing, for welfare or for the sum of regrets."""
+    """The best of all feasible cells at one spacing, for welfare or for the sum of regrets.
+
+    This is subroutine 4.1.1 of the paper, with its slack or that of Lemma A.
+    """
     printed = options.slack == "printed"
     cells = (printed_grid if printed else tile)(stage.low, stage.high, options.side)
     # The paper's spacing is half the width of its bands.

@@ -14,7 +14,7 @@ from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import Options, as_worth
 from equipoise.aggregative.learning._learner import LONGEST, PARTS, Learner, Settings
 from equipoise.aggregative.learning._planner import Bounds, Planner
-from equipoise.aggregative.learning._printed import PrintedPlanner, printed_grids
+from equipoise.aggregative.learning._printed import FORMS, PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
 from equipoise.certificates import certify
@@ -168,11 +168,12 @@ def learn(
 ) -> Learned:
     """Play episodes and return a pure near-Nash policy with the bounds that the samples prove.
 
-    This is Algorithm 3 of the paper (known rewards) and Algorithm 4 (unknown rewards), which the
-    paper leaves open; docs/theory/aggregative-learning.md states the guarantees and the differences
-    from the paper. The learner uses only `env.reset()`, `env.step(actions)` and the declared `spec`
-    (default: the environment's). If the environment has `seek(episode)`, an interrupted run resumes
-    exactly where it stopped; if it has a `config`, the run's config includes it.
+    This is Aggre-VI, Algorithm 3 of the paper (known rewards), and Algorithm 4 (unknown rewards),
+    which the paper leaves open; docs/theory/aggregative-learning.md states the guarantees and the
+    differences from the paper. The learner uses only `env.reset()`, `env.step(actions)` and the
+    declared `spec` (default: the environment's). If the environment has `seek(episode)`, an
+    interrupted run resumes exactly where it stopped; if it has a `config`, the run's config
+    includes it.
 
     - `rewards`: "known" uses `spec.reward`; "unknown" learns the rewards from what agents receive.
     - `objective`, `welfare`, `loss`: as for `equipoise.solve`; "regret" accepts any equilibrium.
@@ -186,7 +187,9 @@ def learn(
       multiplies the confidence radii; below 1 nothing is proven. Nor is anything proven if the
       game's Lipschitz constants were sampled instead of declared: `confidence` is then 0, and the
       status says so.
-    - `form="printed"`: Algorithm 3 as printed, for comparison.
+    - `form`: "printed" is Algorithm 3 as printed, for comparison, and "printed-rescaled" the same
+      with rewards moved into [0, 1], which makes its bounds on values valid; all results are scaled
+      back. Default: "corrected".
     - `run`: folder to keep the run in. The same call again resumes it, or reads the finished
       result. `history` keeps every policy played.
     - `time_limit`: seconds after which the best policy so far is returned, as it is after Ctrl-C,
@@ -254,11 +257,11 @@ def _engine(workers: Any, env: Any) -> Any:
 def _make_learner(
     env: Any, spec: Spec, settings: Settings, worth: np.ndarray | None, history: bool
 ) -> Learner:
-    known, printed = settings.rewards == "known", settings.form == "printed"
+    known, printed = settings.rewards == "known", settings.form in FORMS
     if worth is not None and settings.objective == "loss":
         worth = -worth
     spec, origin = spec if known else spec.unrewarded(), None
-    if printed or not settings.pool:
+    if not (printed or settings.pool):
         origin = np.repeat(np.arange(spec.types), spec.counts)
         worth = None if worth is None else np.repeat(worth, spec.counts, axis=-2)
         spec = spec.one_by_one()
@@ -268,6 +271,7 @@ def _make_learner(
         grids = printed_grids(spec, options.side)
         options = replace(options, slack="printed", rounding="sample")
         planner = PrintedPlanner(spec, grids, options, worth, settings)
+        spec = spec.one_by_one()  # plans name agents, and the planner says their classes
     else:
         grids = grids_of(spec, options.side)
         # No more cells of a step and state can be visited than there are episodes.
@@ -376,7 +380,7 @@ def _conclude(learner: Learner, bounds: Bounds, started: float, stopped: Outcome
         curve={name: values[:done] for name, values in learner.curves.items()},
         status=make_status(learner, stopped),
         stats=stats,
-        history=tuple((k, policy(found), found) for k, _, found in learner.history or ()),
+        history=tuple((k, policy(found), found) for k, found in learner.history or ()),
     )
 
 
@@ -385,6 +389,8 @@ def unproven(learner: Learner) -> str:
     settings = learner.settings
     if settings.form == "printed":
         return "the bounds of the printed form do not hold"
+    if settings.form in FORMS:
+        return "the paper does not state the constants of its bound on gains"
     if settings.bonus < 1:
         return "a bonus below 1 proves nothing"
     if not learner.spec.declared:

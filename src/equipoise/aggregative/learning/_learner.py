@@ -1,4 +1,4 @@
-"""The loop of Algorithms 3 and 4: plan, play an episode, count, and replan when it is time.
+"""The loop of Algorithms 3 (Aggre-VI) and 4: plan, play an episode, count, and replan when due.
 
 An action that is known to be worse cannot bring a gain. If that is not known, one agent of the
 type, a scout, tries the action, which moves the aggregate by at most its influence. Scouts try the
@@ -15,6 +15,7 @@ from equipoise.aggregative._solve import widest_side
 from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import check_choice
 from equipoise.aggregative.learning._planner import Bounds, Evaluation, Joint
+from equipoise.aggregative.learning._printed import FORMS
 from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.core import checks
@@ -45,7 +46,7 @@ class Settings:
         """Return the settings with the default spacing, or raise an error that names the cause."""
         episodes = checks.check_count("episodes", self.episodes)
         check_choice("rewards", self.rewards, "known", "unknown")
-        check_choice("form", self.form, "corrected", "printed")
+        check_choice("form", self.form, "corrected", *FORMS)
         check_choice("objective", self.objective, "regret", "welfare", "loss")
         if self.rewards == "known" and spec.reward is None:
             raise ValueError("rewards: expected 'unknown', since the spec has no reward(h, s, x)")
@@ -53,9 +54,10 @@ class Settings:
         for name in ("noise", "bonus"):
             checks.check_range(name, getattr(self, name), 0.0, np.inf, high_open=True)
         checks.check_range("failure", self.failure, 0.0, 1.0, low_open=True, high_open=True)
-        if self.form == "printed" and self.rewards == "unknown":
+        if self.form in FORMS and self.rewards == "unknown":
             raise ValueError(
-                "form: expected known rewards with 'printed', the only case that the paper prints"
+                f"form: expected known rewards with {self.form!r}, the only case that the paper "
+                "prints"
             )
         if self.scouts is not None:
             checks.check_count("scouts", self.scouts, at_least=0)
@@ -136,7 +138,7 @@ class Learner:
     settings: Settings
     #: (rows,) the row of the game that each row of the spec belongs to, if agents learn separately.
     origin: np.ndarray | None = None
-    history: list[tuple[int, Joint, Bounds]] | None = None
+    history: list[tuple[int, Bounds]] | None = None
     #: Workers that play episodes ahead of time, each with its own environment.
     pool: Pool | None = None
     #: Episodes from this one on are not played ahead of time: everything is planned anew there.
@@ -156,7 +158,7 @@ class Learner:
         spec, episodes = self.spec, self.settings.episodes
         self.learns_rewards = self.settings.rewards == "unknown"
         # As printed: a plan for every episode, and samples credited to the nearest cell.
-        self.printed = self.settings.form == "printed"
+        self.printed = self.settings.form in FORMS
         #: Whether the learner chooses among equilibria by their welfare.
         self.selects = self.settings.objective != "regret" and not self.printed
         self.samples = Samples(spec, rewards=self.learns_rewards)
@@ -179,7 +181,7 @@ class Learner:
         self.consistent &= self.bounds.consistent
         self._offer(self.joint, self.bounds)
         if self.history is not None:
-            self.history.append((self.episode, self.joint, self.bounds))
+            self.history.append((self.episode, self.bounds))
         self.samples.plan_visits()
         self._errands.clear()
         self._turns.clear()

@@ -1,4 +1,4 @@
-"""Optimistic planning from samples: Algorithms 3 and 4 of the paper, corrected.
+"""Optimistic planning from samples: Algorithms 3 (Aggre-VI) and 4 of the paper, corrected.
 
 Each step and state has a menu of near-equilibria of its rewards (or of their upper envelopes).
 Backward over the steps, the planner takes the entry with the largest welfare, counting for the

@@ -198,6 +198,16 @@ class Spec:
         influence = np.repeat(self.influence, self.counts, axis=-3)
         return replace(self, influence=influence, counts=None, reward=reward and spread)
 
+    def rescaled(self) -> "Spec":
+        """The same agents with known rewards moved into [0, 1]."""
+        reward, (low, _), spread = self.reward, self.bounds, self.spread
+
+        def scaled(h: int, s: int, x: np.ndarray) -> np.ndarray:
+            return (np.asarray(reward(h, s, x)) - low) / spread  # pyright: ignore[reportOptionalCall]
+
+        lipschitz = self.lipschitz / spread
+        return replace(self, reward=reward and scaled, bounds=(0.0, 1.0), lipschitz=lipschitz)
+
     def unrewarded(self) -> "Spec":
         """The same spec without rewards, for a learner of unknown rewards."""
         return self if self.reward is None else replace(self, reward=None)
