@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from equipoise.offline import deep as deep
     from equipoise.offline import parameters as parameters
     from equipoise.offline import theory as theory
+    from equipoise.offline import transitions as transitions
     from equipoise.offline._collect import Simulator as Simulator
     from equipoise.offline._collect import collect as collect
     from equipoise.offline._coverage import Coverage as Coverage
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from equipoise.offline._select import select_rank as select_rank
     from equipoise.offline._solve import solve as solve
 
+_SUBMODULES = ("adapters", "decomposition", "deep", "parameters", "theory", "transitions")
 #: Maps each module to its public names.
 _NAMES = {
     # logs
@@ -52,7 +54,7 @@ _NAMES = {
 }
 #: Maps each public name to the module that defines it; None for a submodule of this package.
 _PUBLIC: dict[str, str | None] = {
-    **dict.fromkeys(("adapters", "decomposition", "deep", "parameters", "theory")),
+    **dict.fromkeys(_SUBMODULES),
     **{name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names},
 }
 

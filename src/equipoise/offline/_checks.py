@@ -23,13 +23,7 @@ _CHUNK = 20_000
 
 def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> np.ndarray:
     """Return an array (samples,), or (samples, agents) if `agents` is a number (-1: any)."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        found = "rows of different lengths"
-        raise InputError(name, "a rectangular array of numbers", found) from error
-    if array.dtype.kind not in "iufb":
-        raise InputError(name, "numbers", f"dtype {array.dtype}")
+    array = _as_array(name, value)
     axes = "(samples,)" if agents is None else "(samples, agents)"
     if array.ndim != (1 if agents is None else 2):
         raise InputError(name, f"shape {axes}", array.shape)
@@ -37,6 +31,17 @@ def as_table(name: str, value: Any, samples: int | None, agents: int | None) -> 
         raise ValueError(f"{name}: expected {samples} rows, as in contexts, found {len(array)}")
     if agents is not None and agents >= 0 and array.shape[1] != agents:
         raise ValueError(f"{name}: expected {agents} agents, as in actions, found {array.shape[1]}")
+    return array
+
+
+def _as_array(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        found = "rows of different lengths"
+        raise InputError(name, "a rectangular array of numbers", found) from error
+    if array.dtype.kind not in "iufb":
+        raise InputError(name, "numbers", f"dtype {array.dtype}")
     return array
 
 
@@ -132,6 +137,20 @@ def _as_floats(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, np.float32 if kept else np.float64)
 
 
+def as_numbers(name: str, value: Any, axes: tuple[int, ...]) -> np.ndarray | None:
+    """Return finite numbers as an array with these axes and one more, or None."""
+    if value is None:
+        return None
+    array = _as_array(name, value)
+    if array.shape[:-1] != axes or not array.shape[-1]:
+        raise InputError(name, f"shape {(*axes, 'numbers')}".replace("'", ""), array.shape)
+    array = np.ascontiguousarray(array, np.float64)
+    _refuse(~np.isfinite(array), name, array, "finite numbers")
+    far = np.abs(array) > LARGEST_REWARD  # squares would overflow
+    _refuse(far, name, array, f"numbers up to {LARGEST_REWARD:g}")
+    return array
+
+
 def as_range(name: str, bounds: Any) -> tuple[float, float] | None:
     """Check a range: two finite numbers, the first not larger than the second."""
     if bounds is None:
@@ -167,9 +186,8 @@ def as_declared_actions(value: Any, agents: int) -> list[int | None] | None:
 
 def check_episodes(fields: dict[str, Any]) -> None:
     """Check that each episode has steps 0 to horizon - 1, one context, and connected states."""
-    episodes, steps, contexts, states, next_states, horizon = (
-        fields[name]
-        for name in ("episodes", "steps", "contexts", "states", "next_states", "horizon")
+    episodes, steps, states, next_states, horizon = (
+        fields[name] for name in ("episodes", "steps", "states", "next_states", "horizon")
     )
     order = np.lexsort((steps, episodes))
     episode, step = episodes[order], steps[order].astype(np.int64)
@@ -188,19 +206,23 @@ def check_episodes(fields: dict[str, Any]) -> None:
             "left, or leave out episodes if rows are independent"
         )
     inside = np.flatnonzero(~first)
-    context = contexts[order]
-    moved = context[inside] != context[inside - 1]
-    if moved.any():
-        at = int(inside[np.argmax(moved)])
-        raise ValueError(
-            f"contexts: expected one context in episode {episode[at]}, found {context[at - 1]} "
-            f"and then {context[at]} in row {order[at]}"
-        )
+    for name in ("contexts", "covariates"):
+        if fields[name] is None:
+            continue
+        context = fields[name][order]
+        moved = context[inside] != context[inside - 1]
+        moved = moved if name == "contexts" else moved.any(1)
+        if moved.any():
+            at = int(inside[np.argmax(moved)])
+            raise ValueError(
+                f"{name}: expected one context in episode {episode[at]}, found {context[at - 1]} "
+                f"and then {context[at]} in row {order[at]}"
+            )
     for start in range(0, len(inside), _CHUNK):
         part = inside[start : start + _CHUNK]
         here, led = states[order[part]], next_states[order[part - 1]]
         if not np.array_equal(here, led):
-            k, agent = checks.first_index(here != led)
+            k, agent, *_ = checks.first_index(here != led)
             raise ValueError(
                 f"states: expected agent {agent} in state {led[k, agent]}, the next state of the "
                 f"step before in episode {episode[part[k]]}; found {here[k, agent]} in row "
@@ -215,6 +237,6 @@ def _refuse(
     if not bad.any():
         return
     where = checks.first_index(bad)
-    whom = f" for agent {where[1]}" if len(where) == 2 else ""
+    whom = f" for agent {where[1]}" if array.ndim > 1 and name != "covariates" else ""
     found = f"found {array[where]} in row {where[0]}{hint}"
     raise ValueError(f"{name}: expected {expectation}{whom}, {found}")

@@ -197,7 +197,15 @@ def sizes_of(log: Log) -> tuple[int, int]:
                 "from them with networks"
             ),
         )
+    check_counted(log)
     return log.contexts_count * log.horizon, log.states_count * max(log.actions_per_agent)
+
+
+def check_counted(log: Log) -> None:
+    """Refuse numeric contexts and local states."""
+    if log.numeric:
+        hint = "use fit and solve, or cut the numbers into counted contexts and states"
+        raise InputError("log", "contexts and states that are counted", log.numeric, hint)
 
 
 def count_actions(log: Log) -> np.ndarray:

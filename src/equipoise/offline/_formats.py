@@ -2,8 +2,9 @@
 
 The columns of a Parquet file are `context`, `action_0`, `action_1`, ..., `reward_0`, ..., and with
 local states `state_0`, ..., `next_state_0`, ..., `step`, `episode`; `recorded_0`, ... say which
-rewards are known, unless all are. All other declarations of a log are stored as JSON in the
-metadata of the schema, under `equipoise`.
+rewards are known, unless all are. Numeric contexts are `covariate_0`, ..., and numeric local states
+`state_0_0`, `state_0_1`, ... (agent, number), likewise `next_state_0_0`, .... All other
+declarations of a log are stored as JSON in the metadata of the schema, under `equipoise`.
 
 Reading returns the fields of a `Log`, or raises a `ValueError` that names the file and the problem.
 A file that is missing or may not be read raises the original `OSError`. Since a small file can
@@ -30,6 +31,7 @@ from equipoise.core.plain import dumps, parse_json
 TABLES = (
     *("contexts", "actions", "rewards", "states", "next_states", "steps", "episodes"),
     "recorded",
+    "covariates",
 )
 #: Other fields of a log, which the caller or the file declares.
 DECLARED = (
@@ -50,10 +52,14 @@ RATIO, ALLOWANCE = 64, 64 << 20
 _WIDE = {
     **{"action": "actions", "reward": "rewards", "state": "states", "next_state": "next_states"},
     "recorded": "recorded",
+    "covariate": "covariates",
 }
+#: Tables whose columns may have two numbers: the agent, and which of its numbers.
+_NUMBERS = ("state", "next_state")
 #: Maps each single column to its table.
 _NARROW = {"context": "contexts", "step": "steps", "episode": "episodes"}
-_COLUMN = re.compile(r"(action|reward|state|next_state|recorded)_(0|[1-9][0-9]{0,6})")
+_COLUMN = re.compile(r"(action|reward|state|next_state|recorded|covariate)_(0|[1-9][0-9]{0,6})")
+_NUMBER = re.compile(r"(state|next_state)_(0|[1-9][0-9]{0,6})_(0|[1-9][0-9]{0,6})")
 _METADATA = b"equipoise"
 #: Number of rows of a Parquet file that are written and read at once.
 _ROWS = 50_000
@@ -131,7 +137,13 @@ def write(path: Path, tables: Mapping[str, np.ndarray], said: Mapping[str, Any])
     columns = {column: tables[table] for column, table in _NARROW.items() if table in tables}
     for prefix, table in _WIDE.items():
         if table in tables:
-            columns |= {f"{prefix}_{i}": own for i, own in enumerate(tables[table].T)}
+            values = tables[table]
+            if values.ndim == 3:
+                _, agents, width = values.shape
+                pairs = ((i, k) for i in range(agents) for k in range(width))
+                columns |= {f"{prefix}_{i}_{k}": values[:, i, k] for i, k in pairs}
+            else:
+                columns |= {f"{prefix}_{i}": own for i, own in enumerate(values.T)}
     schema = pyarrow.schema(
         [(name, pyarrow.from_numpy_dtype(column.dtype)) for name, column in columns.items()],
         metadata={_METADATA: dumps(dict(said)).encode()},
@@ -231,7 +243,15 @@ def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
     numbered: dict[str, set[int]] = {}
     for match in filter(None, map(_COLUMN.fullmatch, names)):
         numbered.setdefault(match[1], set()).add(int(match[2]))
+    covariates = numbered.pop("covariate", set())
     agents = 1 + max((max(numbers) for numbers in numbered.values()), default=-1)
+    if covariates:
+        if covariates != set(range(len(covariates))):
+            raise ValueError(
+                f"{path}: expected columns covariate_0 to covariate_{len(covariates) - 1}, found "
+                f"covariate_{max(covariates)}"
+            )
+        groups["covariates"] = [f"covariate_{k}" for k in range(len(covariates))]
     for prefix in ("action", "reward", *numbered):
         own = numbered.get(prefix, set())
         if not agents or len(own) < agents:
@@ -242,6 +262,29 @@ def _groups(path: Path, names: list[str]) -> dict[str, list[str]]:
                 f"{max(agents - 1, 0)}, found none for agent {missing}"
             )
         groups[_WIDE[prefix]] = [f"{prefix}_{i}" for i in range(agents)]
+    return groups | _number_groups(path, names, agents, numbered)
+
+
+def _number_groups(
+    path: Path, names: list[str], agents: int, numbered: dict[str, set[int]]
+) -> dict[str, list[str]]:
+    """Columns of numeric local states: all numbers of agent 0, then those of agent 1, ..."""
+    groups: dict[str, list[str]] = {}
+    for prefix in _NUMBERS:
+        found = {
+            (int(m[2]), int(m[3])) for m in map(_NUMBER.fullmatch, names) if m and m[1] == prefix
+        }
+        if not found:
+            continue
+        width = 1 + max(k for _, k in found)
+        wanted = [(i, k) for i in range(agents) for k in range(width)]
+        if found != set(wanted) or prefix in numbered:
+            raise ValueError(
+                f"{path}: expected columns {prefix}_i_k for every agent i from 0 to {agents - 1} "
+                f"and number k from 0 to {width - 1} and no others, found "
+                f"{len(found) + len(numbered.get(prefix, ()))} columns"
+            )
+        groups[_WIDE[prefix]] = [f"{prefix}_{i}_{k}" for i, k in wanted]
     return groups
 
 
@@ -271,6 +314,9 @@ def _tables(
             columns = [_narrowed(column) for column in columns]
             tables[table] = np.empty((len(columns[0]), len(names)), np.result_type(*columns))
             np.stack(columns, 1, out=tables[table])
+            if _NUMBER.fullmatch(names[0]):
+                width = 1 + int(names[-1].rsplit("_", 1)[1])
+                tables[table] = tables[table].reshape(len(columns[0]), -1, width)
     return tables
 
 

@@ -24,6 +24,7 @@ from equipoise.core.randomness import as_key
 from equipoise.core.text import About, named
 from equipoise.offline._aggregate import KINDS, aggregate_note
 from equipoise.offline._continuous import critic_of, learn_continuous
+from equipoise.offline._coverage import check_counted
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete
 from equipoise.offline._frames import LONG_TABLE
@@ -228,6 +229,7 @@ def _read(source: Any, *, continuous: bool) -> Log:
 
 def _check(log: Log, options: dict[str, Any]) -> None:
     """Refuse invalid options before any work is done, and fill in the default critic."""
+    check_counted(log)
     if options["iterations"] is not None:
         checks.check_count("iterations", options["iterations"])
     if log.continuous:

@@ -31,7 +31,11 @@ class Log:
       `rewards`, whatever was passed. The actions of such rows still count;
     - with local states: `states` and `next_states` (samples, agents), `steps` (samples,), and
       `episodes` (samples,) if rows belong to episodes. Without `episodes` rows are treated as
-      independent.
+      independent;
+    - `covariates` (samples, numbers): numeric contexts, which all agents see before they choose.
+      Local states may be numeric, too: `states` and `next_states` of shape (samples, agents,
+      numbers). `fit` and `solve` learn from both, and so do networks (`deep.fit`); functions that
+      count states refuse them.
 
     Contexts, actions, states and steps are numbered from 0. Declare how many there are with
     `contexts_count`, `actions_per_agent`, `states_count` and `horizon`; by default the counts
@@ -64,17 +68,20 @@ class Log:
     contexts: np.ndarray
     actions: np.ndarray
     rewards: np.ndarray
+    #: (samples, agents), or (samples, agents, numbers) if local states are numeric.
     states: np.ndarray | None
     next_states: np.ndarray | None
     steps: np.ndarray | None
     episodes: np.ndarray | None
+    #: (samples, numbers): numeric contexts; None if there are none.
+    covariates: np.ndarray | None
     #: (samples, agents): whether each reward is known; None if all are. Unknown rewards are NaN.
     recorded: np.ndarray | None
     #: Number of actions of each agent; empty if actions are continuous.
     actions_per_agent: tuple[int, ...]
     #: Number of contexts.
     contexts_count: int
-    #: Largest number of local states of any agent; 1 without states.
+    #: Largest number of local states of any agent; 1 without states, 0 if states are numeric.
     states_count: int
     #: Number of steps; 1 without states.
     horizon: int
@@ -109,6 +116,7 @@ class Log:
         steps: Any = None,
         episodes: Any = None,
         *,
+        covariates: Any = None,
         recorded: Any = None,
         actions_per_agent: Any = None,
         contexts_count: int | None = None,
@@ -153,13 +161,14 @@ class Log:
         fields["rewards"] = _checks.as_rewards(rewards, fields["reward_range"], known)
         local = {"states": states, "next_states": next_states, "steps": steps, "episodes": episodes}
         fields |= _local(local, samples, agents, states_count, horizon)
+        fields["covariates"] = _checks.as_numbers("covariates", covariates, (samples,))
         if fields["episodes"] is not None:
             _checks.check_episodes(fields)
         fields["labels"] = Labels.of(
             labels,
             players=agents,
             actions=fields["actions_per_agent"],
-            states=None if fields["states"] is None else fields["states_count"],
+            states=fields["states_count"] if _counted(fields["states"]) else None,
             contexts=fields["contexts_count"],
         )
         for name, value in fields.items():
@@ -167,6 +176,8 @@ class Log:
         if behaviour is not None:
             if continuous:
                 raise ValueError("behaviour: expected none for continuous actions")
+            if self.numeric:
+                raise ValueError(f"behaviour: expected none for a log with {self.numeric}")
             behaviour = checks.as_float_array("behaviour", behaviour, copy=False)
             checks.check_shape("behaviour", behaviour, self.policy_shape, "a product policy")
             behaviour = checks.check_probabilities("behaviour", behaviour)
@@ -179,7 +190,11 @@ class Log:
         parts += [f"contexts={self.contexts_count}"]
         parts += ["continuous=True" if self.continuous else actions]
         if self.states is not None:
-            parts += [f"states={self.states_count}", f"horizon={self.horizon}"]
+            numeric = self.states.ndim == 3
+            count = f"{self.states.shape[2]} numbers" if numeric else self.states_count
+            parts += [f"states={count}", f"horizon={self.horizon}"]
+        if self.covariates is not None:
+            parts += [f"covariates={self.covariates.shape[1]}"]
         return f"Log({', '.join(parts)})"
 
     @property
@@ -196,6 +211,15 @@ class Log:
     def absences(self) -> bool:
         """Whether the local states are "present" and "absent" and nothing else."""
         return self.horizon == 1 and self.labels.states == PRESENCE
+
+    @property
+    def numeric(self) -> str:
+        """What the log has that cannot be counted: numeric contexts or states; empty if nothing."""
+        names = ["numeric contexts"] if self.covariates is not None else []
+        names += (
+            ["numeric local states"] if self.states is not None and self.states.ndim == 3 else []
+        )
+        return " and ".join(names)
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
@@ -216,6 +240,8 @@ class Log:
         """(samples, agents): `state * actions + action`, the moves of `games.Interactions`."""
         if self.states is None:
             return self.actions
+        if self.states.ndim == 3:
+            raise InputError("log", "local states that are counted", "numeric local states")
         width = max(self.actions_per_agent)
         small = np.min_scalar_type(-self.states_count * width)
         return self.states.astype(small) * small.type(width) + self.actions
@@ -297,8 +323,9 @@ class Log:
         A Parquet file written by `Log.write` contains whole numbers without gaps, one column each:
         `context` (optional if there is only one), `action_0`, `reward_0`, ..., and with states
         `state_0`, ..., `next_state_0`, ..., `step` and `episode`, and `recorded_0`, ... if some
-        rewards are unknown. An `.npz` file contains the
-        arrays of a `Log` under their names. Declare what such a file does not say, as for `Log`
+        rewards are unknown. Numbers have columns `covariate_0`, ... and, if local states are
+        numeric, `state_0_0`, ..., `next_state_0_0`, ... (agent, number). An `.npz` file contains
+        the arrays of a `Log` under their names. Declare what such a file does not say, as for `Log`
         itself: `actions_per_agent`, `contexts_count`, `reward_range`, ...
 
         **Example**
@@ -370,6 +397,7 @@ class Log:
         )
         said["labels"] = self.labels.to_plain()
         idle = ("states_count", "horizon") if self.states is None else ()
+        idle += ("states_count",) if self.states is not None and self.states.ndim == 3 else ()
         idle += ("actions_per_agent",) if self.continuous else ()
         idle += () if self.labels else ("labels",)
         idle += () if self.numeric_contexts else ("numeric_contexts",)
@@ -419,6 +447,10 @@ def _recoded(contexts: np.ndarray) -> tuple[np.ndarray, Any, tuple[str, ...]]:
     return codes, {"contexts": tuple(map(str, known.tolist()))}, (note,)
 
 
+def _counted(states: np.ndarray | None) -> bool:
+    return states is not None and states.ndim == 2
+
+
 def _local(
     given: dict[str, Any], samples: int, agents: int, states_count: Any, horizon: Any
 ) -> dict[str, Any]:
@@ -438,6 +470,8 @@ def _local(
             raise ValueError(f"{name}: expected values, since states are given, found none")
     if given["steps"] is None:
         given["steps"] = np.zeros(samples, np.int8)
+    if np.ndim(given["states"]) == 3:
+        return _local_numbers(given, samples, agents, states_count, horizon)
     fields: dict[str, Any] = {
         name: value
         if value is None
@@ -453,13 +487,37 @@ def _local(
     return fields | {"states_count": states_count, "horizon": int(found)}
 
 
+def _local_numbers(
+    given: dict[str, Any], samples: int, agents: int, states_count: int | None, horizon: int | None
+) -> dict[str, Any]:
+    """Check numeric local states."""
+    if states_count is not None:
+        raise InputError("states_count", "none for numeric local states", states_count)
+    fields: dict[str, Any] = {
+        name: _checks.as_numbers(name, given[name], (samples, agents))
+        for name in ("states", "next_states")
+    }
+    if fields["states"].shape != fields["next_states"].shape:
+        shape = fields["states"].shape
+        raise InputError("next_states", f"shape {shape}, as states", fields["next_states"].shape)
+    steps = _checks.as_whole("steps", _checks.as_table("steps", given["steps"], samples, None))
+    fields["steps"], found = _checks.as_counted("steps", steps, horizon)
+    fields["episodes"] = given["episodes"]
+    if given["episodes"] is not None:
+        episodes = _checks.as_table("episodes", given["episodes"], samples, None)
+        fields["episodes"] = _checks.as_whole("episodes", episodes)
+    return fields | {"states_count": 0, "horizon": int(found)}
+
+
 def counts_of(path: Path, rows: int, declared: Mapping[str, Any]) -> dict[str, Any]:
     """Declarations of the caller and the file, completed with the counts over all parts."""
     said, counts = dict(declared), {}
     for fields in _formats.parts(path, rows):
         said = {**{name: fields[name] for name in _formats.DECLARED if name in fields}, **said}
         needed = ["contexts_count", "actions_per_agent"]
-        needed += ["states_count", "horizon"] if "states" in fields else []
+        if "states" in fields:
+            counted = np.ndim(fields["states"]) == 2
+            needed += ["states_count", "horizon"] if counted else ["horizon"]
         if all(name in said for name in needed):
             break
         kept = {k: v for k, v in fields.items() if k != "episodes"}

@@ -142,6 +142,8 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
     for log in logs:
         if not isinstance(log, Log) or not log.continuous:
             raise ValueError("log: expected logs with continuous actions, found discrete actions")
+        if log.numeric:
+            raise InputError("log", "contexts and states that are counted", log.numeric)
         if Sizes.of(log) != Sizes.of(logs[0]) or log.samples != logs[0].samples:
             raise ValueError("log: expected logs of equal size, found several sizes")
     if not logs or logs[0].samples < FEWEST:
