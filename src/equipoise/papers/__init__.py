@@ -62,6 +62,8 @@ class Figure:
     takes: Mapping[str, str]
     #: Settings in which its config differs from other figures of the same module.
     changes: Mapping[str, Any] = field(default_factory=dict)
+    #: Settings in which its config at the quick scale differs besides.
+    quick: Mapping[str, Any] = field(default_factory=dict)
     #: Whether its parts are saved one by one, so that a run can be stopped between them.
     in_parts: bool = False
 
@@ -74,7 +76,9 @@ class Figure:
         if scale not in SCALES:
             raise InputError("scale", f"one of {SCALES}", repr(scale))
         kind = self.load().Config
-        return replace(kind.quick() if scale == "quick" else kind(), **self.changes)
+        if scale == "quick":
+            return replace(kind.quick(), **{**self.changes, **self.quick})
+        return replace(kind(), **self.changes)
 
     def run(self, folder: Path, scale: str, key: int = 0) -> tuple[Record, bool]:
         """Compute the record in a run folder, or read it; return it and whether it was read.
@@ -97,11 +101,15 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-FIGURES = tuple(
-    # TOML has lists, and the settings of a config are tuples.
-    Figure(**(entry | {"changes": {k: _tuple(v) for k, v in entry.get("changes", {}).items()}}))
-    for entry in _LISTED["figures"]
-)
+def _figure(entry: dict[str, Any]) -> Figure:
+    """Return a figure of the list. TOML has lists, and the settings of a config are tuples."""
+    settings: dict[str, Any] = {}
+    for name in ("changes", "quick"):
+        settings[name] = {k: _tuple(v) for k, v in entry.get(name, {}).items()}
+    return Figure(**{**entry, **settings})
+
+
+FIGURES = tuple(map(_figure, _LISTED["figures"]))
 
 
 def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> Record:

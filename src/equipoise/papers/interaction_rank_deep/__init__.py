@@ -80,7 +80,8 @@ class Config:
     trials: int = 10
     #: Critics of Figure 2 and of the ablations.
     critics: tuple[str, ...] = ("1-IR-128", "2-IR-64", "joint-2x512", LINEAR)
-    #: Critics of Figures 3 and 4.
+    #: Critics of Figures 3 and 4. Those with a recipe, as in "1-IR-128, epochs", are trained with
+    #: that recipe alone, and all others with all of `recipes`.
     architectures: tuple[str, ...] = (*ARCHITECTURES, LINEAR)
     #: Recipes of training.
     recipes: tuple[str, ...] = ("ours", "printed")
@@ -100,10 +101,11 @@ class Config:
     room: float = 60e9
 
     def __post_init__(self) -> None:
+        single = tuple(f"{name}, {recipe}" for name in ARCHITECTURES for recipe in RECIPES)
         for name, values, known in (
             ("figures", self.figures, FIGURES),
             ("critics", self.critics, (*ARCHITECTURES, LINEAR)),
-            ("architectures", self.architectures, (*ARCHITECTURES, LINEAR)),
+            ("architectures", self.architectures, (*ARCHITECTURES, LINEAR, *single)),
             ("recipes", self.recipes, RECIPES),
             ("ablations", self.ablations, tuple(ABLATIONS)),
         ):
@@ -241,8 +243,9 @@ def parts(config: Config) -> Iterator[Part]:
             yield from (Part(figure, critic, "ours") for critic in networks)
             continue
         names = config.critics if figure == "2" else config.architectures
-        for name in names:
-            recipes = ("ours",) if name == LINEAR else config.recipes
+        for entry in names:
+            name, _, single = entry.partition(", ")
+            recipes = ("ours",) if name == LINEAR else (single,) if single else config.recipes
             yield from (Part(figure, name, recipe) for recipe in recipes)
 
 
