@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from equipoise.core.plain import read_json
 from equipoise.runs import Record
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,43 @@ def test_every_theorem_of_a_paper_has_a_row():
         assert name in second
     for name in ("3.1", "4.1", "4.2", "5.1", "5.2", "C.1", "D.1"):
         assert f"Theorem {name}" in third
+
+
+WORDS = (
+    "reproduced",
+    "reproduced with a change",
+    "proof incomplete",
+    "constant or sign wrong:",
+    "vacuous at the size tested",
+    "refuted",
+    "quoted",
+)
+
+
+def rows_of_claims():
+    """The cells of all rows of the three tables."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines]
+    return [row for row in rows if row[0] != "claim"]
+
+
+def test_every_outcome_begins_with_a_word_that_the_page_defines():
+    rows = rows_of_claims()
+    assert len(rows) > 60
+    for row in rows:
+        assert len(row) == 4, row[0]
+        assert row[1].startswith(WORDS), row[:2]
+        # A change has to be named.
+        assert not row[1].startswith("reproduced with a change") or row[1][24] == ":", row[:2]
+    for word in WORDS:
+        assert f"*{word.removesuffix(':')}*" in PAGE
+
+
+def test_a_claim_is_refuted_on_a_page_only_if_it_is_in_the_table():
+    refuted = any(row[1].startswith("refuted") for row in rows_of_claims())
+    assert refuted
+    for name in ("interaction-rank", "interaction-rank-deep", "aggregative"):
+        assert "refuted" not in (FOLDER / f"{name}.md").read_text()
 
 
 def shown(number, digits=2):
@@ -312,6 +350,105 @@ def test_numbers_of_architectures():
         joint.append(gap)
     text = f"rank 1 and 2 at most {few[0]} ({few[1]}), joint critics {joint[0]} ({joint[1]}) |"
     assert text in PAGE
+
+
+def with_error(gap, error):
+    return f"{shown(gap)} ± {shown(error)}"
+
+
+def table_at_ten(figure, recipes):
+    """The table of a record at the paper's size: a row for each architecture."""
+    rows = table(f"interaction-rank/{figure}", "summary")
+    found = {(row["critic"], row["recipe"]): row for row in rows}
+    lines = []
+    for critic in dict.fromkeys(critic for critic, _ in found):
+        own = [found.get((critic, recipe)) for recipe in recipes]
+        cells = ["" if row is None else with_error(row["max gap"], row["error"]) for row in own]
+        median = "" if own[0] is None else shown(own[0]["median gap"])
+        name = critic.replace("-IR-", "-IR, ").replace("joint-", "joint, ").replace("x", " x ")
+        lines.append(f"| {name} | {' | '.join(cells)} | {median} |")
+    return "\n".join(lines)
+
+
+def test_numbers_at_the_papers_size():
+    page = (FOLDER / "interaction-rank-deep.md").read_text()
+    assert table_at_ten("3-at-10", ("ours", "printed", "epochs")) in page
+    assert table_at_ten("4-at-10", ("ours", "printed")) in page
+    for recipe, text in (
+        ("ours", "2-IR {} (256 units; {} with 128 and {} with 64), 1-IR {}, joint {}. "),
+        ("printed", "With Table 2's recipe {}, {} and {}: the order is reversed."),
+    ):
+        rows = table("interaction-rank/3-at-10", "summary", recipe=recipe)
+        gaps = {
+            r["critic"]: (r["max gap"], r["error"]) for r in rows if "linear" not in r["critic"]
+        }
+        best = {
+            kind: with_error(*min(gap for critic, gap in gaps.items() if critic.startswith(kind)))
+            for kind in ("2-IR", "1-IR", "joint")
+        }
+        two, one, joint = best.values()
+        own = [with_error(*gaps[f"2-IR-{width}"]) for width in (256, 128, 64)]
+        cells = [*own, one, joint] if recipe == "ours" else [two, one, joint]
+        assert own[0] == two
+        assert text.format(*cells) in PAGE
+        plain = [shown(float(cell.split(" ± ")[0])) for cell in (two, joint, one)]
+        errata = (ROOT / "docs" / "theory" / "interaction-rank.md").read_text()
+        printed = "the best architectures are {} (2-IR), {} (joint) and {} (1-IR)"
+        ours = "with our training settings: {}, {} and {}"
+        assert (ours if recipe == "ours" else printed).format(*plain) in errata
+
+
+def test_ranges_at_the_papers_size():
+    """The row of the index about Figures 3 and 4."""
+
+    def gaps(figure, recipe, kinds):
+        rows = table(f"interaction-rank/{figure}", "summary", recipe=recipe)
+        rows = [row for row in rows if "linear" not in row["critic"]]
+        return [row["max gap"] for row in rows if row["critic"].startswith(kinds)]
+
+    two, joint, one, most, last = [], [], [], [], []
+    for recipe in ("ours", "printed"):
+        widths = map(shown, gaps("3-at-10", recipe, "2-IR"))
+        two.append("{}, {} and {}".format(*widths))
+        for cells, kind in ((joint, "joint"), (one, "1-IR")):
+            found = gaps("3-at-10", recipe, kind)
+            cells.append(f"{shown(min(found))} to {shown(max(found))}")
+        most.append(shown(max(gaps("4-at-10", recipe, ("1-IR", "2-IR")))))
+        (gap,) = {shown(gap) for gap in gaps("4-at-10", recipe, "joint")}
+        last.append(gap)
+    assert (
+        f"2-IR critics of three widths {two[0]} ({two[1]}), joint critics {joint[0]} ({joint[1]}), "
+        f"1-IR critics {one[0]} ({one[1]}). Rewards of the own action: rank 1 and 2 at most "
+        f"{most[0]} ({most[1]}), joint critics {last[0]} ({last[1]}) |"
+    ) in PAGE
+
+
+def test_trials_at_the_papers_size():
+    """In how many of ten trials nobody dissents."""
+    page = " ".join((FOLDER / "interaction-rank-deep.md").read_text().split())
+    kept = []
+    for width in (64, 128, 256):
+        wanted = {"critic": f"2-IR-{width}", "recipe": "ours"}
+        rows = table("interaction-rank/3-at-10", "gaps", **wanted)
+        kept.append(sum(row["max gap"] < 0.01 for row in rows))
+    text = "nobody dissents (a gap below .01) in {} of ten trials with 64 units, in {} with 128"
+    assert text.format(*kept[:2]) + f" and in {kept[2]} with 256" in page
+    others = table("interaction-rank/3-at-10", "gaps")
+    others = [row for row in others if not row["critic"].startswith("2-IR")]
+    assert min(row["max gap"] for row in others) > 0.01
+
+
+def test_machines_and_seconds_at_the_papers_size():
+    """The parts were computed one by one, and the record only reads them."""
+    page = " ".join((FOLDER / "interaction-rank-deep.md").read_text().split())
+    for figure in ("3-at-10", "4-at-10"):
+        seconds = {}
+        for file in FOLDER.glob(f"interaction-rank/{figure}/parts/*/environment.json"):
+            environment = read_json(file, "sessions")
+            (cores,) = {session["machine"]["cores"] for session in environment["sessions"]}
+            seconds[cores] = seconds.get(cores, 0.0) + environment["seconds"]
+        text = f"{seconds[16]:,.0f} seconds on one H200 and {seconds[2]:.0f} on a CPU"
+        assert text in page
 
 
 def test_numbers_of_printed_critics():

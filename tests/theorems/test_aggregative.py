@@ -175,3 +175,39 @@ def test_gaps_of_random_markov_games_are_as_small_as_measured_before(
     best = eq.solve(game, objective="welfare", welfare=welfare, spacing=0.05, slack="lemma")
     assert best.certificate.max_gain <= reference[0]
     assert eq.solve(game).certificate.max_gain <= reference[1]
+
+
+def test_theorem_3_1_the_last_term_is_twice_the_printed_one():
+    """Where only the next state matters, one agent moves it by delta, and it is worth two."""
+    agents = 20
+    game = eq.AggregativeMarkovGame(
+        np.tile([[0.0], [1.0]], (agents, 1, 1)),
+        lambda h, s, x: np.full((agents, 2), [0.0, -1.0, 1.0][s]) + 0 * x[..., None],
+        lambda h, s, x: np.concatenate([0 * x, 1 - x, x], -1),
+        horizon=2,
+        states=3,
+        lipschitz=0.0,
+        transition_lipschitz=1.0,
+    )
+    everyone_stays = np.tile([1.0, 0.0], (agents, 1))
+    solution = eq.solve(
+        game,
+        objective="welfare",
+        welfare=everyone_stays,
+        spacing=0.1,
+        method="state-wise",
+        slack="printed",
+        rounding="sample",
+    )
+    gap = solution.certificate.max_gain
+    arguments = {
+        "lipschitz": 0.0,
+        "transition_lipschitz": 1.0,
+        "spacing": 0.1,
+        "delta": game.delta,
+        "horizon": 2,
+    }
+    printed = theory.printed_statewise_gap(**arguments, agents=agents, actions=2)
+    assert gap == pytest.approx(2 * printed)
+    assert gap == pytest.approx(theory.markov_gap(**arguments, dimensions=1))
+    assert gap <= theory.printed_gap(**arguments, agents=agents, actions=2)

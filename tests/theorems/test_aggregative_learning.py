@@ -1,12 +1,16 @@
 """The guarantees of learning in docs/theory/aggregative-learning.md, on runs with fixed keys."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import equipoise as eq
 from equipoise.aggregative import Simulator, Spec, learn, theory
+from equipoise.aggregative._subroutine import Options
+from equipoise.aggregative.learning._printed import Classes, PrintedPlanner, printed_grids
+from equipoise.aggregative.learning._samples import Samples
 from equipoise.papers.aggregative_learning import Config, small_game
 
 CONFIG = Config()
@@ -207,3 +211,27 @@ def test_many_agents(config):
     run = learn(Simulator(game, 0), 60, rewards="unknown")
     exact = eq.certify(game, run.policy)
     assert exact.max_gain <= min(run.bound, planning)
+
+
+#: Settings of the printed form, with a bonus so small that its bounds are not clipped.
+PRINTED = {"form": "printed", "bonus": 0.01, "key": 0, "episodes": 10, "failure": 0.05}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lemma_d_1_the_printed_envelope_is_lipschitz(seed):
+    """Upper bounds on Q on the printed grid, from arbitrary counts and values ahead."""
+    rng = np.random.default_rng(seed)
+    spec = Simulator(small_game(Config(agents=12, types=3), seed), seed).spec
+    grids, settings = printed_grids(spec, 0.1), SimpleNamespace(**PRINTED)
+    planner = PrintedPlanner(spec, grids, Options(spacing=0.1), None, settings)
+    grid, samples = grids[0, 0], Samples(spec, rewards=False)
+    for cell in rng.choice(grid.cells, 3, replace=False).tolist():
+        for following in rng.integers(0, spec.states, 40).tolist():
+            samples.add((0, 0, cell), grid.centre(cell), following)
+    values = np.sort(rng.uniform(0, 2, (2, spec.types, spec.states)), 0)[::-1]
+    everyone, kinds = np.repeat(np.arange(spec.types), spec.counts), np.arange(spec.types)
+    classes = Classes(everyone, np.searchsorted(everyone, kinds), kinds, values)
+    sheet = planner.sheet(samples, (0, 0), classes, np.zeros(spec.states))
+    upper, away = sheet.upper(), np.abs(grid.centres[:, None] - grid.centres[None]).max(-1)
+    assert np.ptp(upper) > 0.1
+    assert (np.abs(upper[:, None] - upper) <= sheet.slope * away[..., None, None] + 1e-12).all()
