@@ -21,7 +21,7 @@ def table(name, which, **wanted):
 
 
 def test_every_test_that_is_named_exists():
-    folders = ("theorems", "aggregative", "incontext")
+    folders = ("theorems", "aggregative", "incontext", "offline")
     files = [file for name in folders for file in (ROOT / "tests").glob(f"{name}/*.py")]
     known = set(re.findall(r"^def (test_\w+)", "\n".join(f.read_text() for f in files), re.M))
     named = re.findall(r"`(test_\w+)(\.\.\.)?`", PAGE)
@@ -36,16 +36,24 @@ def test_every_theorem_of_a_paper_has_a_row():
     for name in ("Figure 1", *(f"Theorem 4.{i}" for i in (1, 2, 3, 4)), "Lemma A.1", "Lemma B.1"):
         assert name in first
     for name in (
-        "Theorem 1",
+        "Definition 1",
+        "Definition 2",
+        *(f"Theorem {i}" for i in (1, 3)),
         "Theorems 2 and 4",
-        "Theorem 3",
-        "Table 1",
-        "Figure 2",
-        "Figures 3 and 4, Table 2",
+        *("Lemmas 1 and 4", "Lemma 2", "Lemma 3", "Lemmas 5, 6, 8 to 12", "Lemma 7"),
+        *("Lemmas 13 and 14", "Assumptions 1 to 3", "Eq. (2) and (4)", "Eq. (12)"),
+        *("Algorithm 1", "Algorithm 2", "Remark 1", "Remark 2", "Remark 3"),
+        *("Table 1", "Table 2", "Figure 1", "Figure 2", "Figures 3 and 4"),
     ):
-        assert name in second
+        assert name in second, name
     for name in ("3.1", "4.1", "4.2", "5.1", "5.2", "C.1", "D.1"):
         assert f"Theorem {name}" in third
+    for name in (
+        *("Definition 2.1", "Definition 6.1", "Assumptions 2.1 to 2.3", "Section 4.1.1"),
+        *(f"Algorithm {i}" for i in (1, 2, 3, 4)),
+        *(f"Lemma D.{i}" for i in (1, 2, 3)),
+    ):
+        assert name in third, name
 
 
 WORDS = (
