@@ -78,12 +78,24 @@ def test_every_outcome_begins_with_a_word_that_the_page_defines():
     rows = rows_of_claims()
     assert len(rows) > 60
     for row in rows:
-        assert len(row) == 4, row[0]
+        assert len(row) in (4, 5), row[0]
         assert row[1].startswith(WORDS), row[:2]
         # A change has to be named.
         assert not row[1].startswith("reproduced with a change") or row[1][24] == ":", row[:2]
     for word in WORDS:
         assert f"*{word.removesuffix(':')}*" in PAGE
+
+
+def test_every_file_that_is_named_exists():
+    """The tables of the second and third paper name the file of every claim about code."""
+    rows = [row for row in rows_of_claims() if len(row) == 5]
+    assert len(rows) > 40
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row[3])
+        for name in names:
+            assert (ROOT / "src" / "equipoise" / name).exists(), row[0]
+        # What is quoted or refuted needs no code.
+        assert names or row[1].startswith(("quoted", "refuted")), row[0]
 
 
 def test_a_claim_is_refuted_on_a_page_only_if_it_is_in_the_table():
