@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equipoise.offline._coverage import Coverage as Coverage
     from equipoise.offline._coverage import coverage as coverage
     from equipoise.offline._coverage import estimate_behaviour as estimate_behaviour
+    from equipoise.offline._coverage import state_concentrability as state_concentrability
     from equipoise.offline._discover import Structure as Structure
     from equipoise.offline._discover import discover as discover
     from equipoise.offline._fit import fit as fit
@@ -41,7 +42,7 @@ _NAMES = {
     "_log": ("Log",),
     "_pieces": ("LogFiles",),
     "_collect": ("collect", "Simulator"),
-    "_coverage": ("coverage", "Coverage", "estimate_behaviour"),
+    "_coverage": ("coverage", "Coverage", "estimate_behaviour", "state_concentrability"),
     # from a log to a model
     "_discover": ("discover", "Structure"),
     "_select": ("select_rank", "RankSelection"),

@@ -8,6 +8,7 @@ import numpy as np
 from equipoise.core import InputError
 from equipoise.core.errors import named_arguments
 from equipoise.games import Labels
+from equipoise.offline import theory
 from equipoise.offline._log import Log
 
 #: The reward of an action counts as unknown in a place with fewer rows of that action.
@@ -22,7 +23,8 @@ class Coverage:
     """Coverage of a log: which actions each agent tried in which places, and how often.
 
     A *place* is a context or, with states, a context, a step and an own state. Only places that
-    occur in the log are counted, and none in which the agent is absent.
+    occur in the log are counted, and none in which the agent is absent. `state_concentrability`
+    estimates how well the log covers local states.
 
     **Example**
 
@@ -105,6 +107,32 @@ def coverage(log: Log) -> Coverage:
         concentrability=ratio.max(places),
         labels=log.labels,
     )
+
+
+def state_concentrability(log: Log) -> np.ndarray:
+    """Estimate C_S of the interaction-rank paper (Assumption 4) for each agent.
+
+    It is the largest ratio of the probability with which some policy visits a local state to the
+    frequency of that state in the log, in the same context and step. Transitions are the
+    frequencies in the log, and policies play only actions that were tried in a state, since nothing
+    is known of where others lead. The estimate is one in a log without steps.
+    `equipoise.offline.theory.state_concentrability` computes it exactly in a game.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=3, actions=2, states=2, horizon=3).sample(key=0)
+    >>> log = eq.offline.collect(game, samples=5_000, key=0)
+    >>> eq.offline.state_concentrability(log).round(1).tolist()
+    [1.6, 1.4, 2.2]
+    """
+    sizes_of(log)  # refuses continuous actions
+    if log.next_states is None:
+        return np.ones(log.agents)
+    counts = count_transitions(log)
+    kernel, _ = normalised(counts, 0.0)
+    states, _ = normalised(counts.sum((-1, -2)), 0.0)
+    return theory.state_concentrability(states[:, 0], kernel, states)
 
 
 def few_rows(log: Log) -> str:
