@@ -49,7 +49,7 @@ def chi_squared_step(
     step: float | jax.Array,
     strength: float | jax.Array,
 ) -> Float[Array, "*batch actions"]:
-    """One chi-squared-regularised mirror ascent step (interaction-rank paper, Eq. 2 and 4).
+    """One chi-squared-regularised mirror ascent step (interaction-rank paper, Eq. (2) and (4)).
 
     Maximises `<p, reward> - strength chi2(p, behaviour) - chi2-distance(p, policy) / step` in
     closed form: the weighted projection of

@@ -34,6 +34,9 @@ class TermRewards(eqx.Module):
 class MonteCarloCritic(Critic):
     """Algorithm 2: simulate in the model, and regress returns on (context, own state and action).
 
+    This is Q-function estimation, Appendix C of the interaction-rank paper; Lemma 2 bounds its
+    error. `offline.solve(model, critic="monte-carlo")` is DR-AC (Algorithm 1) with this critic.
+
     The others play the current policy throughout. The state of agent i in step h is drawn from the
     log's states, and its action from an equal mixture of its behaviour and its policy. Least
     squares over a table is the mean of each cell. Cells without a sample get their agent's mean in

@@ -66,6 +66,9 @@ def fit(
 ) -> Model:
     """Fit a game of the given interaction rank to a log.
 
+    This is line 3 of DR-AC (Algorithm 1 of the interaction-rank paper): rewards by least squares
+    in the class of rank K, transitions by maximum likelihood. `solve` is the rest.
+
     Args:
         log: A log, or an iterable of pieces of a log that is larger than memory (see
             `Log.read_chunks`). The pieces are read once.

@@ -87,8 +87,10 @@ def estimate_gap(
 ) -> GapEstimate:
     """Split the CCE gap of a product policy or mixture in a fitted model by the log's support.
 
-    `divergence` is the constant C of Theorem 2. In Markov games the divergence of a deviation is
-    its mean over steps (Theorem 3 uses the maximum).
+    This is the decomposition of Theorems 2 and 3 of the interaction-rank paper: deviations in the
+    covered class Pi_i(C), and the off-support bias `subopt_i(C)`. `divergence` is the
+    constant C. In Markov games the divergence of a deviation is its mean over steps (Theorem 3 uses
+    the maximum).
 
     **Example**
 

@@ -95,6 +95,9 @@ def learn(
 ) -> Advice:
     """Learn a near-equilibrium from a log and bound what any agent could gain by deviating.
 
+    With discrete actions, policies come from DR-AC (Algorithm 1 of the interaction-rank paper) with
+    an exact critic; `fit` and `solve` take its steps one by one.
+
     Args:
         log: A log, the path of a log file or a data frame (wide tables only; read long ones with
             `Log.read`, which needs the names of their columns), or an iterable of pieces of a log

@@ -49,6 +49,13 @@ def solve(
 ) -> Solution:
     """Learn a near-equilibrium of a fitted model, staying near what its log covers.
 
+    This is DR-AC (decentralised regularised actor-critic), Algorithm 1 of the interaction-rank
+    paper, from line 4 on; `fit` is its line 3. In a contextual game it is the decentralised policy
+    gradient of Section 4. Every agent takes the step of Eq. (2), or Eq. (4) with local states, in
+    closed form (`equipoise.core.simplex.chi_squared_step`), and the policy is the uniform mixture
+    of all iterates. It differs from print in its default parameters; `parameters.paper` has those
+    of Theorems 3 and 4.
+
     Args:
         model: A model returned by `fit`, or a game together with a `behaviour` policy.
         selection: The result of `select_rank`, if it chose the model's rank. If the log does not

@@ -97,6 +97,9 @@ class Critic(eqx.Module):
 class ExactCritic(Critic):
     """Expected rewards through the others' occupancies, then one backward pass per agent.
 
+    This is the critic update of DR-AC (line 7 of Algorithm 1 of the interaction-rank paper),
+    without simulations: Lemma 11 has the backward pass.
+
     **Example**
 
     >>> import jax, equipoise as eq
@@ -217,6 +220,9 @@ def iterate(
     key: Any = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Take regularised mirror steps of all agents at once.
+
+    With "chi-squared" these are the steps of Eq. (2) and Eq. (4) of the interaction-rank paper, as
+    DR-AC (Algorithm 1) takes them.
 
     Args:
         critic: Value of own actions.
