@@ -114,7 +114,7 @@ WRONG_USAGE = {
     "solve a --tolerance": "Missing value for argument '--tolerance'",
     "play --rounds 1.5": "Error parsing --rounds: expected a whole number, found '1.5'",
     "play --seed x": "Error parsing --seed: expected a whole number, found 'x'",
-    "play --family unifrom": "--family: expected one of uniform, gaussian; found 'unifrom'",
+    "play --noise unifrom": "--noise: expected one of exact, bernoulli, gaussian; found 'unifrom'",
     "pretrain --loss foo": "--loss: expected one of exploitability, expert; found 'foo'",
     "pretrain --head-groups x": "Error parsing --head-groups",
     "pretrain --preset huge": "--preset: expected one of default, paper, large, any; found 'huge'",

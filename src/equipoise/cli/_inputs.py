@@ -1,5 +1,6 @@
 """Read and check what the user names: games, settings, numbers, files and run folders."""
 
+import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -8,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
+from equipoise.cli._objects import is_object, load_object, source_digest
 from equipoise.cli._parsing import check_names
 from equipoise.core.errors import InputError
 from equipoise.runs import FolderInUse, OtherConfig, Run
@@ -20,8 +22,9 @@ def find_game(
 ) -> Any:
     """Load a game from a file, or by name from the catalogue with settings such as "size=10".
 
-    `argument` is the field of the command that holds the name. A network in a TNTP file, or in a
-    table of links, needs a second file with its `trips`.
+    A name such as mine.py:game is an object of the user's own code, or a function that returns a
+    game and takes the settings. `argument` is the field of the command that holds the name. A
+    network in a TNTP file, or in a table of links, needs a second file with its `trips`.
 
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
@@ -32,6 +35,8 @@ def find_game(
         if trips is not None:
             raise InputError("trips", "no trips with a named game", trips)
         return load_named(name, settings)
+    if "\0" not in name and is_object(name):
+        return _own_game(name, settings, argument, trips)
     path = Path(name)
     if "\0" in name or (not path.suffix and not path.exists()):
         raise InputError(argument, "a file or a named game", f"neither: {name!r}", hint(name))
@@ -40,6 +45,102 @@ def find_game(
     if settings:
         raise InputError("set", "a named game", f"the file {name}")
     return eq.games.read(path, trips)
+
+
+def _own_game(name: str, settings: Sequence[str], argument: str, trips: Path | None) -> Any:
+    """Load a game from the user's own code."""
+    if trips is not None:
+        raise InputError("trips", f"no trips with {name}", trips)
+    pairs = [setting(text) for text in settings]
+    return load_object(name, _is_game, "a game", argument=argument, settings=pairs)
+
+
+def _is_game(found: Any) -> bool:
+    from equipoise.games.kinds import KINDS, class_of
+
+    kind = getattr(type(found), "kind", None)
+    return isinstance(kind, str) and kind in KINDS and isinstance(found, class_of(kind))
+
+
+def digest_of_game(name: str) -> str | None:
+    """Return a digest of the file that holds a game, or the code that makes it; None for a name.
+
+    >>> digest_of_game("hide-and-seek") is None
+    True
+    """
+    import equipoise as eq
+
+    if name in eq.games.names():
+        return None
+    if is_object(name):
+        return source_digest(name)
+    with open(name, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find_family(
+    name: str,
+    actions: tuple[int, int],
+    *,
+    scale: float | None = None,
+    base: str | None = None,
+    seed: int = 0,
+    fewest: int | None = None,
+    settings: Sequence[str] = (),
+    **markov: Any,
+) -> Any:
+    """Return a family of random games: one of `FAMILIES`, or an object of the user's own code.
+
+    `markov` holds the number of states and what else Markov games need; None stands for a default.
+
+    >>> find_family("gaussian", (2, 3), scale=0.1, states=None).actions
+    (2, 3)
+    """
+    from equipoise.games import families
+
+    more: dict[str, Any] = {key: value for key, value in markov.items() if value is not None}
+    if is_object(name):
+        for option, value in {"base": base, "scale": scale, **more}.items():
+            if value is not None:
+                raise InputError(option, f"no value with {name}, which decides it", value)
+        pairs = [setting(text) for text in settings]
+        return load_object(name, _is_family, "a family", argument="family", settings=pairs)
+    if name not in FAMILIES:
+        close = get_close_matches(name, FAMILIES, n=1)
+        more_help = f"did you mean {close[0]}?" if close else ""
+        wanted = f"one of {', '.join(FAMILIES)}, or MODULE:OBJECT"
+        raise InputError("family", wanted, repr(name), more_help)
+    if base is not None and name != "perturbed":
+        raise InputError("base", "this option only with --family perturbed", name)
+    if scale is not None and name not in ("perturbed", "gaussian"):
+        raise InputError("scale", "this option only with --family perturbed or gaussian", name)
+    if "concentration" in more and name == "mixture":
+        raise InputError("concentration", "no value with --family mixture", more["concentration"])
+    scaled: dict[str, Any] = {} if scale is None else {"scale": scale}
+    if name == "mixture":
+        return families.mixture(actions, fewest=fewest, **more)
+    if name == "gaussian":
+        return families.gaussian(actions, **scaled, **more)
+    uniform = families.uniform(actions, **more)
+    if name == "uniform":
+        return uniform
+    centre = uniform.sample(key=seed)
+    if base is not None:
+        centre = find_game(base, argument="base")
+        if centre.kind not in ("matrix", "markov"):
+            found = f"{base}, a game of kind {centre.kind}"
+            raise InputError("base", "a matrix game or a Markov game", found)
+    return families.perturbed(centre, **scaled)
+
+
+#: Families of random games, by name.
+FAMILIES = ("uniform", "gaussian", "perturbed", "mixture")
+
+
+def _is_family(found: Any) -> bool:
+    from equipoise.games.families import Family
+
+    return isinstance(found, Family)
 
 
 def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> Any:

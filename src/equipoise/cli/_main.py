@@ -26,7 +26,7 @@ VERBS = {
     "toll": "Find tolls on a few links of a road network and certify the resulting flows.",
     "design": "Find tolls or subsidies on actions that lead to the best equilibrium of a crowd.",
     "games": "List the named games, show one, or write it to a file.",
-    "play": "Let two learners play random games, and measure NashConv and regret.",
+    "play": "Let two learners play random games or your own, and measure NashConv and regret.",
     "duel": "Play a game against a pre-trained player that learns while it plays.",
     "learn": "Learn an equilibrium of very many agents from simulated episodes.",
     "offline": "Learn a near-equilibrium from a log and bound what any agent could gain.",
@@ -53,6 +53,8 @@ verbs:
 
 {common}
 
+{code}
+
 exit codes:
   0    success
   1    a tolerance was missed, or the status of a log is not "learned"
@@ -64,6 +66,12 @@ exit codes:
 _COMMON = (
     "Every verb except completion accepts --json (print JSON), --config FILE (read options from a "
     "TOML file) and --print-config (print the options as such a file)."
+)
+
+_CODE = (
+    "A game, a family, a learner or a simulator of your own is given as MODULE:OBJECT: an object "
+    "in a file (mine.py:game) or module (package.module:make_game), or a function that returns "
+    "one. equipoise runs this code with your rights, so name only code that you trust."
 )
 
 #: How to report an internal error.
@@ -204,6 +212,10 @@ def _told(error: BaseException, verb: str) -> tuple[int, str]:
         return 2, f"{place}: {error.strerror}" if place else str(error)
     if isinstance(error, ValueError | NotImplementedError) and _is_ours(error):
         return 2, str(error)
+    from equipoise.cli._objects import told_of_user_code
+
+    if (told := told_of_user_code(error)) is not None:
+        return 2, told
     return 3, f"internal error: {type(error).__name__}: {error}; {_REPORT}"
 
 
@@ -256,4 +268,5 @@ def _help() -> str:
 
     column, width = max(map(len, VERBS)) + 4, terminal_width()
     rows = [wrap(VERBS[v], width, f"  {v}".ljust(column), " " * column) for v in VERBS]
-    return _USAGE.format(verbs="\n".join(rows), common=wrap(_COMMON, width))
+    told = {"common": wrap(_COMMON, width), "code": wrap(_CODE, width)}
+    return _USAGE.format(verbs="\n".join(rows), **told)

@@ -250,8 +250,9 @@ def _check_arguments(verb: str, kind: type, explained: str) -> None:
     >>> _check_arguments("toll", Toll, "Missing from equipoise toll: GAME The road network: ...")
     Traceback (most recent call last):
     ...
-    equipoise.core.errors.InputError: GAME: expected a .tntp, .csv or .npz file, or a name that
-    `equipoise games` lists; found none; see equipoise toll --help
+    equipoise.core.errors.InputError: GAME: expected a .tntp, .csv or .npz file, a name that
+    `equipoise games` lists, or MODULE:OBJECT such as mine.py:city, whose code is run; found none;
+    see equipoise toll --help
     """
     missing = re.search(r"Missing from[^:]*:[\s│|]*([A-Z]+)\b", explained)
     for option in options(kind):

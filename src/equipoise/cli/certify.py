@@ -39,7 +39,8 @@ class Certify:
     ARGUMENTS: ClassVar = dict.fromkeys(("path", "strategies", "policies", "points"), "POLICY")
     ARGUMENTS |= {"trips": "TRIPS"}
 
-    #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
+    #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), a name that `equipoise games` lists, or
+    #: MODULE:OBJECT such as mine.py:game, whose code is run.
     game: Game
     #: The policy: a .json or .npz file, or a run folder. For a network in a .tntp or .csv
     #: file, give the file of its trips here, and the flows as the next argument.
@@ -63,7 +64,8 @@ class Certify:
 
     # -- game
 
-    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
+    #: Set a parameter of a named game, or of the function of MODULE:OBJECT, such as size=10.
+    #: Repeat the flag for more.
     set: Settings = ()
     common: CommonOptions = COMMON
 

@@ -41,7 +41,8 @@ class Design:
 
     ARGUMENTS: ClassVar = {"parameters": "--charge"}
 
-    #: The crowd (an aggregative game): a name that `equipoise games` lists, or a file.
+    #: The crowd (an aggregative game): a name that `equipoise games` lists, a file, or
+    #: MODULE:OBJECT such as mine.py:crowd, whose code is run.
     game: Game
 
     # -- search
@@ -64,7 +65,8 @@ class Design:
 
     # -- game
 
-    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
+    #: Set a parameter of a named game, or of the function of MODULE:OBJECT, such as size=10.
+    #: Repeat the flag for more.
     set: Settings = ()
     common: CommonOptions = COMMON
 

@@ -33,7 +33,8 @@ class Duel:
 
     #: The players: a run folder of `equipoise pretrain`, or the name of players in the package.
     players: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLAYERS")]
-    #: The game: a file (.nfg, .npz, .csv or .toml), or a name that `equipoise games` lists.
+    #: The game: a file (.nfg, .npz, .csv or .toml), a name that `equipoise games` lists, or
+    #: MODULE:OBJECT such as mine.py:game, whose code is run.
     game: Game
 
     # -- play
@@ -47,7 +48,8 @@ class Duel:
 
     # -- game
 
-    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
+    #: Set a parameter of a named game, or of the function of MODULE:OBJECT, such as size=10.
+    #: Repeat the flag for more.
     set: Settings = ()
 
     # -- play

@@ -8,10 +8,12 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 import equipoise as eq
-from equipoise.cli._inputs import check_suffix, hint, load_named, make_folder_of
+from equipoise.cli._inputs import check_suffix, find_game, hint, load_named, make_folder_of
+from equipoise.cli._objects import is_object
 from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Settings
 from equipoise.core.errors import InputError
+from equipoise.games.catalogue import Entry
 from equipoise.report import format_value, player_names
 from equipoise.runs import Table
 
@@ -44,15 +46,19 @@ _ARRAYS = {
 class Games:
     """List the named games, show one, or write it to a file.
 
+    A game of your own, MODULE:OBJECT such as mine.py:game, is shown and written too. This runs the
+    code of the module.
+
     Examples:
       equipoise games
       equipoise games colonel-blotto
       equipoise games hide-and-seek --set size=10 --write hide.nfg
+      equipoise games mine.py:game --write mine.npz
     """
 
     ARGUMENTS: ClassVar = {"path": "--write", "game": "--write"}
 
-    #: The game to show. Default: list all games.
+    #: The game to show: a name, or MODULE:OBJECT such as mine.py:game. Default: list all games.
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
 
     # -- output
@@ -73,9 +79,12 @@ class Games:
                 raise InputError("name", "the name of a game with --set or --write", "none")
             self._list()
             return 0
-        if self.name not in eq.games.names():
+        if self.name in eq.games.names():
+            game = load_named(self.name, self.set)
+        elif is_object(self.name):
+            game = find_game(self.name, self.set, "name")
+        else:
             raise InputError("name", "a named game", repr(self.name), hint(self.name))
-        game = load_named(self.name, self.set)
         if self.write is not None:
             kind = game.kind
             if kind.startswith("aggregative"):
@@ -113,7 +122,7 @@ class Games:
 
 def _game_document(name: str, game: Any, changed: Any) -> dict[str, Any]:
     """Return a game as plain data, including its payoffs."""
-    document = _entry_document(eq.games.describe(name))
+    document = _entry_document(_entry(name, game))
     if changed:  # the known facts hold for the default parameters only
         document |= {"value": None, "value_exact": None, "equilibrium": None}
     arrays = {key: getattr(game, key) for key in _ARRAYS[game.kind]}
@@ -122,9 +131,9 @@ def _game_document(name: str, game: Any, changed: Any) -> dict[str, Any]:
 
 def _print_game(name: str, game: Any, changed: Any) -> None:
     """Print the known facts about a game, and its payoffs if they fit on the screen."""
-    entry = eq.games.describe(name)
+    entry = _entry(name, game)
     pairs: list[tuple[str, Any]] = [("name", entry.name), ("game", game.describe())]
-    pairs += [("source", entry.source)]
+    pairs += [("source", entry.source)] if entry.source else []
     pairs += [("notes", entry.notes)] if entry.notes else []
     if entry.parameters:
         pairs.append(("parameters", ", ".join(f"{k}={v}" for k, v in entry.parameters.items())))
@@ -137,6 +146,13 @@ def _print_game(name: str, game: Any, changed: Any) -> None:
         print_table(payoffs, title="Payoffs")
     if not changed and entry.equilibrium is not None and max(game.actions) <= 3 * _LARGEST:
         print_table(_equilibrium_table(game, entry.equilibrium), title="An equilibrium")
+
+
+def _entry(name: str, game: Any) -> Any:
+    """Return what is known about a game; of a game of the user's own, only its kind is."""
+    if name in eq.games.names():
+        return eq.games.describe(name)
+    return Entry(name, name, game.kind, "")
 
 
 def _entry_document(entry: Any) -> dict[str, Any]:

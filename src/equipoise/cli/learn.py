@@ -1,11 +1,13 @@
 """`equipoise learn`: learn an equilibrium of very many agents from simulated episodes."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import (
@@ -15,8 +17,10 @@ from equipoise.cli._inputs import (
     find_game,
     in_run_folder,
     make_folder_of,
+    setting,
 )
 from equipoise.cli._main import Interrupted
+from equipoise.cli._objects import is_object, load_object, source_digest
 from equipoise.cli._output import (
     certificate_document,
     print_certificate,
@@ -37,13 +41,18 @@ class Learn:
     simulate, and at the end to certify the policy exactly. The command writes a run folder. After
     Ctrl-C, the folder keeps the best policy so far; run the same command again to resume.
 
+    GAME may also be a simulator of your own, MODULE:OBJECT: an object with reset() and
+    step(actions), or a class or function that returns one, in a file such as town.py or a module.
+    This runs the code of the module. The certificate is then what the samples prove.
+
     Examples:
       equipoise learn demand-response --set agents=1000 --episodes 500
       equipoise learn epidemic --set agents=100 --rewards unknown --objective welfare
+      equipoise learn town.py:Roads --spec town.py:spec --rewards unknown --set drivers=300
     """
 
-    #: The game, a game with an aggregate: a scenario (.toml), or a name that `equipoise games`
-    #: lists.
+    #: The game, a game with an aggregate: a scenario (.toml), a name that `equipoise games`
+    #: lists, or MODULE:OBJECT, a game or a simulator of your own.
     game: Game
 
     # -- learning
@@ -74,7 +83,11 @@ class Learn:
 
     # -- game
 
-    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
+    #: The `Spec` of a simulator of your own, MODULE:OBJECT. Default: the simulator's attribute
+    #: spec.
+    spec: Annotated[str | None, tyro.conf.arg(metavar="MODULE:OBJECT")] = None
+    #: Set a parameter of a named game, or of the function or class of MODULE:OBJECT, such as
+    #: size=10. Repeat the flag for more.
     set: Settings = ()
 
     # -- output
@@ -92,20 +105,15 @@ class Learn:
         check_counts(at_least=0, scouts=self.scouts)
         self._check_learning()
         check_suffix("out", self.out, ".json", ".npz")
-        game = find_game(self.game, self.set)
-        if not game.kind.startswith("aggregative"):
-            raise InputError(
-                "game",
-                "a game with an aggregate, such as demand-response",
-                f"{self.game}, a game of kind {game.kind}",
-            )
-        work = partial(self._learn, game)
+        game, env, spec = self._simulator()
+        work = partial(self._learn, env, spec)
         folder, known, learned = in_run_folder(self.run, "learn", work)
         solution = learned.judged(game, folder, name=", ".join([self.game, *self.set]))
         page = write_run_page(folder, anew=not known)
         if self.out is not None:
             eq.write_policy(make_folder_of(self.out), solution.policy)
-        self._show(game, learned, solution.certificate, folder, page)
+        agents = int(learned.policy.counts.sum())
+        self._show(game, agents, learned, solution.certificate, folder, page)
         if learned.status.name == eq.Outcome.INTERRUPTED:
             with Run.open(folder) as run:
                 kept = run.step
@@ -115,6 +123,39 @@ class Learn:
                 "same command again"
             )
         return 0 if learned.status.name == eq.Outcome.LEARNED else 1
+
+    def _simulator(self) -> tuple[Any, Any, Any]:
+        """Return the game, or None if only its simulator is known; the simulator; and its spec."""
+        game = None
+        if is_object(self.game):
+            pairs = [setting(text) for text in self.set]
+            wanted = "a game with an aggregate, or a simulator with reset() and step(actions)"
+            options: Any = {"argument": "game", "settings": pairs}
+            found = load_object(self.game, _is_simulated, wanted, **options)
+            if not isinstance(found, eq.AggregativeGame | eq.AggregativeMarkovGame):
+                return None, with_code(found, self.game), self._spec()
+            game = found
+        if self.spec is not None:
+            raise InputError("spec", "this option only with a simulator of your own", self.spec)
+        game = find_game(self.game, self.set) if game is None else game
+        if not game.kind.startswith("aggregative"):
+            raise InputError(
+                "game",
+                "a game with an aggregate, such as demand-response",
+                f"{self.game}, a game of kind {game.kind}",
+            )
+        return game, eq.aggregative.Simulator(game, self.seed, noise=self.noise), None
+
+    def _spec(self) -> Any:
+        """Return the spec that --spec names."""
+        if self.spec is None:
+            return None
+        return load_object(
+            self.spec,
+            lambda found: isinstance(found, eq.aggregative.Spec),
+            "an equipoise.aggregative.Spec",
+            argument="spec",
+        )
 
     def _check_learning(self) -> None:
         """Refuse options without effect; most of them need --rewards unknown."""
@@ -129,10 +170,12 @@ class Learn:
             if found is not None and self.rewards == "known":
                 raise InputError(name, "only with --rewards unknown", found)
 
-    def _learn(self, game: Any, folder: Path) -> Any:
+    def _learn(self, env: Any, spec: Any, folder: Path) -> Any:
+        own = {} if isinstance(env, eq.aggregative.Simulator) else {"spec": spec, "key": self.seed}
         return eq.aggregative.learn(
-            eq.aggregative.Simulator(game, self.seed, noise=self.noise),
+            env,
             self.episodes,
+            **own,
             rewards=self.rewards,
             objective=self.objective,
             spacing=self.spacing,
@@ -144,7 +187,13 @@ class Learn:
         )
 
     def _show(
-        self, game: Any, learned: Any, certificate: Any, folder: Path, page: Path | None
+        self,
+        game: Any,
+        agents: int,
+        learned: Any,
+        certificate: Any,
+        folder: Path,
+        page: Path | None,
     ) -> None:
         if self.common.json:
             told = ("width", "bound", "confidence", "welfare")
@@ -154,8 +203,8 @@ class Learn:
                 {
                     "folder": str(folder),
                     "game": self.game,
-                    "kind": game.kind,
-                    "agents": game.agents,
+                    "kind": "simulator" if game is None else game.kind,
+                    "agents": agents,
                     "episodes": learned.episodes,
                     "rewards": self.rewards,
                     "learner": learner | {"plans": learned.stats["plans"]},
@@ -166,7 +215,8 @@ class Learn:
                 }
             )
             return
-        print(f"{self.game}: {game.describe()}")
+        what = f"simulator of {agents:,} agents" if game is None else game.describe()
+        print(f"{self.game}: {what}")
         done = learned.episodes
         stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
         rows = [
@@ -183,10 +233,36 @@ class Learn:
             "bound on the largest gain": learned.bound,
             "confidence": learned.confidence,
             "mean welfare, between": f"{np.mean(low):.4g} and {np.mean(high):.4g}",
-            "mean reward, exactly": float(np.mean(certificate.mean_value)),
+            "mean reward, exactly": (
+                None if game is None else float(np.mean(certificate.mean_value))
+            ),
             "run folder": folder,
             "report": page,
             "policy": self.out,
             "status": learned.status,
         }
-        print_certificate(certificate, game.labels.to_plain(), list(facts.items()))
+        labels = {} if game is None else game.labels.to_plain()
+        print_certificate(certificate, labels, list(facts.items()))
+
+
+def _is_simulated(found: Any) -> bool:
+    """Return whether an object is a game or a simulator."""
+    if isinstance(found, eq.AggregativeGame | eq.AggregativeMarkovGame):
+        return True
+    return all(callable(getattr(found, name, None)) for name in ("reset", "step"))
+
+
+def with_code(env: Any, text: str) -> Any:
+    """Give a simulator without a `config` the digest of its code.
+
+    A run folder keeps it, so that a run of changed code is not taken for a run of the old code.
+
+    >>> class Town:
+    ...     pass
+    >>> with_code(Town(), "town.npz").config
+    {'code': None}
+    """
+    if not hasattr(env, "config"):
+        with suppress(AttributeError):  # a class with slots
+            env.config = {"code": source_digest(text)}
+    return env

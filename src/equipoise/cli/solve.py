@@ -13,6 +13,7 @@ from equipoise.cli._inputs import (
     check_folder,
     check_suffix,
     check_tolerance,
+    digest_of_game,
     find_game,
     make_folder_of,
     naming,
@@ -61,7 +62,8 @@ class Solve:
       equipoise solve links.csv trips.csv --concept optimum
     """
 
-    #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), or a name that `equipoise games` lists.
+    #: The game: a file (.nfg, .npz, .csv, .toml or .tntp), a name that `equipoise games` lists, or
+    #: MODULE:OBJECT such as mine.py:game, whose code is run.
     game: Game
     #: The file with the trips. Required if the network is a .tntp file or a .csv table of links.
     trips: Trips = None
@@ -99,7 +101,8 @@ class Solve:
 
     # -- game
 
-    #: Set a parameter of a named game, such as size=10. Repeat the flag for more.
+    #: Set a parameter of a named game, or of the function of MODULE:OBJECT, such as size=10.
+    #: Repeat the flag for more.
     set: Settings = ()
 
     # -- solver
@@ -161,9 +164,8 @@ class Solve:
         config = {"game": self.game, "set": self.set, "option": self.option}
         config |= {"tolerance": self.tolerance, "concept": self.concept}
         config |= {"objective": self.objective, "time_limit": self.time_limit}
-        if self.game not in eq.games.names():  # the same name may refer to another file later
-            with open(self.game, "rb") as file:
-                config["game_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+        if (digest := digest_of_game(self.game)) is not None:
+            config["game_sha256"] = digest  # the same name may refer to another file later
         if self.trips is not None:
             with open(self.trips, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -42,7 +42,8 @@ class Toll:
       equipoise toll net.tntp trips.tntp --first-best
     """
 
-    #: The road network: a .tntp, .csv or .npz file, or a name that `equipoise games` lists.
+    #: The road network: a .tntp, .csv or .npz file, a name that `equipoise games` lists, or
+    #: MODULE:OBJECT such as mine.py:city, whose code is run.
     game: Game
     #: The file with the trips. Required if the network is a .tntp file or a .csv table of links.
     trips: Trips = None

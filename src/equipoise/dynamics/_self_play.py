@@ -1,13 +1,16 @@
 """Self-play on a family of games, from a config to a record."""
 
+import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -19,7 +22,7 @@ from equipoise.dynamics._learner import NOISES, ContextLearner, Learner, Pair
 from equipoise.dynamics._named import make_learner
 from equipoise.dynamics._play import check_learners, game_keys, play
 from equipoise.dynamics._round import Tables
-from equipoise.dynamics._trace import Trace, digest
+from equipoise.dynamics._trace import Trace, digest, repeat_games
 from equipoise.games import MarkovGame, MatrixGame, Profile, families
 from equipoise.runs import Reached, Record, Run, Table, resumable
 from equipoise.solvers import solve
@@ -129,6 +132,8 @@ def self_play(
     run: str | os.PathLike[str] | None = None,
     *,
     learners: Mapping[str, Learner | Pair] | None = None,
+    games: MatrixGame | MarkovGame | families.Family | None = None,
+    name: str = "",
 ) -> Record:
     """Let two learners play random games, and return the record that `equipoise play` writes.
 
@@ -140,6 +145,12 @@ def self_play(
     `learners` gives names to further learners: your own, or players of `equipoise.incontext`. If a
     `ContextLearner` plays, the record also has the NashConv of mirror descent against itself in
     the same games (`omd_gap`).
+
+    `games` replaces the family of the config, with a `name` for it in the record: another family,
+    from which `config.games` games are drawn; one game, which is played `config.games` times with
+    other random numbers; or a batch of games, each of which is played once. The learners see
+    rewards outside [0, 1] scaled to that interval, from the smallest to the largest of `games`;
+    NashConv and regret stay in units of reward.
 
     With `run`, everything is written to a run folder. Ctrl-C then stops the run within about a
     second, writes a checkpoint and returns the record so far, whose scalar `rounds` is less than
@@ -158,20 +169,27 @@ def self_play(
     >>> record = eq.dynamics.self_play(config, learners={"mine": eq.incontext.load("iid3")})
     >>> sorted(name for name in record.arrays if name.endswith("gap"))
     ['average_gap', 'gap', 'omd_gap']
+    >>> pennies = eq.games.load("matching-pennies")
+    >>> config = eq.dynamics.SelfPlay(rounds=200, games=8)
+    >>> eq.dynamics.self_play(config, games=pennies).config["game"]
+    'matrix game, 2 x 2'
     """
     config = SelfPlay() if config is None else config
     if run is None:
         with tempfile.TemporaryDirectory() as folder:
-            return self_play(config, folder, learners=learners)
+            return self_play(config, folder, learners=learners, games=games, name=name)
     if checks.check_count("rounds", config.rounds) >= 2**31:
         raise InputError("rounds", "fewer than 2^31", f"{Decimal(config.rounds):.6g}")
-    games = config.sample()
+    table = _Table(config.sample(), f"the family {config.family}")
+    if games is not None:
+        table = _table(games, config, name)
+        config = replace(config, games=table.games.batch_shape[0])
     if config.noise not in NOISES:
         raise InputError("noise", f"one of {', '.join(NOISES)}", repr(config.noise))
-    how: Any = {"markov": isinstance(games, MarkovGame), "rounds": config.rounds}
+    how: Any = {"markov": isinstance(table.games, MarkovGame), "rounds": config.rounds}
     names, given = {"row": config.row, "column": config.column}, learners or {}
     both = check_learners(
-        games,
+        table.games,
         *(
             given[name] if name in given else make_learner(name, argument=seat, **how)
             for seat, name in names.items()
@@ -179,20 +197,91 @@ def self_play(
     )
     settings: Any = config
     if own := [seat for seat, name in names.items() if name in given]:
-        # A name does not say which learner it is: the folder of players may hold others tomorrow.
-        prints = {seat: digest(who).tobytes().hex() for seat, who in zip(names, both, strict=True)}
+        # A name does not say which learner it is: the folder of players may hold others tomorrow,
+        # and so may a file of code.
+        prints = {seat: _print(who) for seat, who in zip(names, both, strict=True)}
         settings = asdict(config) | {"fingerprints": {seat: prints[seat] for seat in own}}
+    if games is not None:
+        settings = settings if isinstance(settings, dict) else asdict(config)
+        settings = {key: settings[key] for key in settings if key not in _OF_FAMILIES}
+        prints = settings.get("fingerprints", {}) | {"games": _print(table.games)}
+        sizes = {"actions": list(table.games.actions), "states": table.states}
+        settings = {"game": table.name, **sizes, **settings, "fingerprints": prints}
     proceed = None
     if not Path(run, "record.json").exists():
         in_context = any(isinstance(who, ContextLearner) for who in both)
         # This also raises for invalid settings before a folder is created.
-        proceed = (_by_games if in_context else _by_rounds)(config, games, *both)
+        proceed = (_by_games if in_context else _by_rounds)(config, table, *both)
     with Run.start(run, settings) as folder:
         if folder.finished or proceed is None:
             return folder.record()
         played = proceed(folder)
-        record = _record(config, settings, games, folder.metrics(), played)
+        record = _record(config, settings, table, folder.metrics(), played)
         return record if played.last is None else folder.finish(record)
+
+
+#: Settings of random families, without meaning for other games.
+_OF_FAMILIES = ("family", "actions", "states", "discount", "concentration")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The games that are played."""
+
+    #: A batch of games.
+    games: Any
+    #: Their name in captions.
+    name: str
+    #: Interval of rewards that learners see as [0, 1].
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    #: Labels of one game that is played many times.
+    labels: Any = None
+
+    @property
+    def states(self) -> int | None:
+        """Number of states of Markov games; None for matrix games."""
+        return getattr(self.games, "states", None)
+
+
+def _table(games: Any, config: SelfPlay, name: str) -> _Table:
+    """Return the games to play: drawn from a family, one game many times, or a batch."""
+    count = checks.check_count("games", config.games)
+    if isinstance(games, families.Family):
+        return _Table(games.sample(count, key=config.seed), name or f"the family {games.name}")
+    if not isinstance(games, MatrixGame | MarkovGame) or len(games.batch_shape) > 1:
+        found = games.describe() if hasattr(games, "describe") else type(games).__name__
+        raise InputError("games", "a matrix game, a Markov game, a batch or a family", found)
+    if isinstance(games, MarkovGame):
+        games.check_stationary_zero_sum("games")
+    rewards = np.asarray(games.payoff if isinstance(games, MatrixGame) else games.reward)
+    low, high = float(rewards.min()), float(rewards.max())
+    span = (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high if high > low else low + 1.0)
+    labels = None if games.batch_shape else games.labels.to_plain()
+    name = name or games.describe()
+    return _Table(games if games.batch_shape else repeat_games(games, count), name, span, labels)
+
+
+def _print(part: Any) -> str:
+    """Return a digest of a learner or of games: values, and code outside this package."""
+    return digest(part).tobytes().hex() + "".join(sorted(_code_of(part)))
+
+
+def _code_of(part: Any) -> set[str]:
+    """Return digests of the files that define the classes and functions of a learner."""
+    module = sys.modules.get(type(part).__module__ if isinstance(part, eqx.Module) else "")
+    if callable(part) and module is None:
+        module = sys.modules.get(getattr(part, "__module__", None) or "")
+    found = set[str]()
+    for value in vars(part).values() if isinstance(part, eqx.Module) else ():
+        found |= _code_of(value)
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or module.__name__.partition(".")[0] in _STEADY:
+        return found
+    return found | {hashlib.blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()}
+
+
+#: Packages whose code does not change between two calls of a user.
+_STEADY = ("equipoise", "jax", "jaxlib", "jaxtyping", "equinox", "numpy", "builtins")
 
 
 class _Played(NamedTuple):
@@ -210,7 +299,7 @@ class _Played(NamedTuple):
 
 
 def _by_rounds(
-    config: SelfPlay, games: Any, row: Learner, column: Learner
+    config: SelfPlay, table: _Table, row: Learner, column: Learner
 ) -> Callable[[Run], _Played]:
     """Return the function that plays all games in pieces of rounds, or resumes to do so.
 
@@ -222,7 +311,8 @@ def _by_rounds(
 
     def play_on(rounds: int, state: Any, **more: Any) -> Trace:
         more |= {"key": config.seed + 1} if state is None else {"state": state}
-        return play(games, row, column, rounds=rounds, noise=noise, **more)
+        more |= {"noise": noise, "reward_range": table.reward_range}
+        return play(table.games, row, column, rounds=rounds, **more)
 
     first = play_on(early[-1], None, record=early)
 
@@ -244,13 +334,14 @@ def _by_rounds(
 
 
 def _by_games(
-    config: SelfPlay, games: Any, row: Learner, column: Learner
+    config: SelfPlay, table: _Table, row: Learner, column: Learner
 ) -> Callable[[Run], _Played]:
     """Return the function that plays some games to the end, then others, or resumes to do so.
 
     The result of a game does not depend on the other games. Checkpoints hold the results of the
     games that were played, and no contexts.
     """
+    games = table.games
     for who, spec in zip((row, column), Tables.of(games).specs(), strict=True):
         jax.eval_shape(lambda who=who, spec=spec: who.init(spec))
     record = config.record_rounds
@@ -259,7 +350,7 @@ def _by_games(
     omd = make_learner("omd", markov=isinstance(games, MarkovGame), rounds=config.rounds)
     keys = game_keys(config.seed + 1, games.batch_shape)
     shape = (len(record), config.games)
-    states = () if config.states is None else (config.states,)
+    states = () if table.states is None else (table.states,)
     nothing: dict[str, Any] = {
         "gaps": np.zeros((3, *shape)),
         "regret": np.zeros((*shape, 2)),
@@ -269,6 +360,7 @@ def _by_games(
 
     def advance(state: Any, step: int, until: int) -> tuple[Any, dict[str, Any]]:
         some, how = slice(step, until), {"rounds": config.rounds, "noise": NOISES[config.noise]}
+        how |= {"reward_range": table.reward_range}
         trace = play(games[some], row, column, key=keys[some], record=stops.tolist(), **how)
         other = play(games[some], omd, omd, key=keys[some], record=record, **how)
         curves = trace.curve[late], trace.average_curve[late], other.curve
@@ -290,7 +382,7 @@ def _by_games(
             reached = Reached(run.restore(nothing), run.step, True)
         done, state = reached.step, reached.state
         for i, after in enumerate(record if done else ()):
-            regret = state["regret"][i, :done] if config.states is None else None
+            regret = state["regret"][i, :done] if table.states is None else None
             policy = state["path"][late][i]
             run.log(after, **_measured(state["gaps"][:, i, :done], regret, policy))
         last = state["last"] if done == config.games else None
@@ -320,10 +412,10 @@ def _measured(gaps: Any, regret: np.ndarray | None, policy: np.ndarray) -> dict[
 
 
 def _record(
-    config: SelfPlay, settings: Any, games: Any, metrics: list[dict[str, Any]], played: _Played
+    config: SelfPlay, settings: Any, table: _Table, metrics: list[dict[str, Any]], played: _Played
 ) -> Record:
     """Return the record of a run, with a certificate if the run is complete."""
-    states = () if config.states is None else (config.states,)
+    games, states = table.games, () if table.states is None else (table.states,)
     uniform = tuple(np.full((*states, count), 1.0 / count) for count in games.actions)
     scalars: dict[str, Any] = {
         "uniform": float(certify(games, uniform).nash_conv.mean()),
@@ -331,11 +423,13 @@ def _record(
         "rounds": played.rounds,
         "games": played.games,
     }
+    if table.labels is not None:
+        scalars["labels"] = table.labels
     # With mirror descent's column, the table fits on a narrow screen without this one.
     left_out = {"average_gap_error"} if metrics and "omd_gap" in metrics[0] else set()
     shown = {name: title for name, title in _COLUMNS.items() if name not in left_out}
     rows = [{shown[name]: row[name] for name in row if name in shown} for row in metrics]
-    table = Table.from_dicts(rows) if rows else Table(tuple(_COLUMNS.values()), [])
+    curve = Table.from_dicts(rows) if rows else Table(tuple(_COLUMNS.values()), [])
     arrays = {name: np.array([row[name] for row in metrics]) for name in (metrics or [{}])[0]}
     later = arrays["rounds"] = arrays.pop("step", np.zeros(0, int))
     solution = None
@@ -352,11 +446,11 @@ def _record(
         arrays["nash"] = solve(games[_DRAWN]).policy[0]
         what = (
             f"row ({config.row}) against {config.column} in game {_DRAWN} of "
-            f"{config.games:,}, of the family {config.family}"
+            f"{config.games:,}, of {table.name}"
         )
         scalars["drawn"] = {"what": what}
         if solution is not None:
             gap = np.asarray(solution.certificate.nash_conv)[_DRAWN]
             scalars["drawn"] |= {"gap": float(gap)}
     plain = None if solution is None else solution.to_plain()
-    return Record("self-play", settings, scalars, arrays, {"curve": table}, solution=plain)
+    return Record("self-play", settings, scalars, arrays, {"curve": curve}, solution=plain)

@@ -115,12 +115,13 @@ class Learned:
         return np.cumsum(self.curve["regret"])
 
     def judged(
-        self, game: Any, run: str | os.PathLike[str] | None = None, *, name: str = ""
+        self, game: Any = None, run: str | os.PathLike[str] | None = None, *, name: str = ""
     ) -> Solution[AggregativePolicy]:
         """Return the policy with its exact certificate, computed from the game.
 
-        If `run` is the folder in which `learn` kept the run, the finished record also receives this
-        solution, the labels of the game, and its `name`.
+        Without a game, as for a simulator of your own, the certificate is the one that the samples
+        prove. If `run` is the folder in which `learn` kept the run, the finished record also
+        receives this solution, the labels of the game, and its `name`.
 
         **Example**
 
@@ -130,14 +131,16 @@ class Learned:
         >>> bool(run.judged(city).certificate.max_gain <= run.bound)
         True
         """
-        certificate = certify(game, self.policy)
+        certificate = self.certificate if game is None else certify(game, self.policy)
         value, stats = certificate.mean_value, self.stats
         solution = Solution(self.policy, value, certificate, self.status, stats=stats)
         if run is not None and (Path(run) / "record.json").exists():
             # Another process that holds the folder has the same task and adds the same.
             with suppress(FolderInUse), Run.open(run) as folder:
                 if folder.record().solution is None:
-                    about = {"game": name or game.describe(), "labels": game.labels.to_plain()}
+                    about: dict[str, Any] = {"game": name}
+                    if game is not None:
+                        about = {"game": name or game.describe(), "labels": game.labels.to_plain()}
                     folder.add_to_record(about, solution=solution.to_plain())
         return solution
 
