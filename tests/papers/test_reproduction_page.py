@@ -231,6 +231,9 @@ def test_numbers_of_the_papers_protocol():
             for name in ("base Nash", "uniform")
         ]
         assert f"| {panel} | {' | '.join([*cells, *fixed])} |" in page
+        long = [row for row in rows if row["player"] == "the longest model"]
+        stopped = [f"{cell(row['gap'])} ± {cell(row['between seeds'])}" for row in long]
+        assert f"| {panel} | {' | '.join(stopped)} |" in page
         ends[panel] = [cell(own[0]["gap"]), cell(own[-1]["gap"]), fixed[0]]
     (short, long, base), (other, longer, far) = ends["A=3"], ends["A=5"]
     text = (
