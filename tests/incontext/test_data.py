@@ -74,6 +74,16 @@ def test_states_follow_one_another_and_experts_see_the_history(markov):
     assert moved.any()
 
 
+@pytest.mark.parametrize("name", ["omd", "omd-vanishing"])
+def test_an_expert_that_plays_the_contexts_labels_them_with_its_own_policies(name):
+    config = PAPER(rounds=6, batch=4, expert=name, learners=(name,))
+    batch = eq.incontext.dataset(MATRIX, config, games=4, key=0)[0]
+    np.testing.assert_allclose(batch.labels[:, :, :-1], batch.policies, atol=1e-6)
+    other = "omd" if name == "omd-vanishing" else "omd-vanishing"
+    labels = eq.incontext.dataset(MATRIX, PAPER(**vars(config) | {"expert": other}), games=4, key=0)
+    assert np.abs(labels[0].labels - batch.labels).max() > 0.01
+
+
 def test_the_same_key_gives_the_same_data_and_another_key_other_data(matrix):
     again = eq.incontext.dataset(MATRIX, matrix.config, games=20, key=0)
     other = eq.incontext.dataset(MATRIX, matrix.config, games=20, key=1)

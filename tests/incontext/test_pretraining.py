@@ -59,7 +59,7 @@ def test_a_trained_player_beats_memory_and_mirror_descent(size):
 def settings():
     contexts = ("on-policy", "learners", "mixed")
     kinds = itertools.cycle(itertools.product(("round", "vocabulary"), ("softmax", "relu")))
-    experts = ("nash", "nash-samples", "omd")
+    experts = ("nash", "nash-samples", "omd", "omd-vanishing")
     wanted = [("exploitability", "nash", c) for c in contexts]
     wanted += [("expert", e, c) for e, c in itertools.product(experts, contexts)]
     for (loss, expert, context), (tokens, attention) in zip(wanted, kinds, strict=False):

@@ -110,8 +110,9 @@ class Config:
     #: tokens "adaptive".
     relative: bool = False
     #: Expert to imitate: the equilibrium ("nash"), actions sampled from it ("nash-samples"), or
-    #: mirror descent on the same history ("omd"). Applies only with loss "expert".
-    expert: Literal["nash", "nash-samples", "omd"] = "nash"
+    #: mirror descent on the same history, the default learner ("omd") or the paper's with its
+    #: errata corrected ("omd-vanishing"). Applies only with loss "expert".
+    expert: Literal["nash", "nash-samples", "omd", "omd-vanishing"] = "nash"
     #: Players of the training games: the current players ("on-policy"), no-regret learners
     #: ("learners"), or each of them in half of the games ("mixed").
     contexts: Literal["on-policy", "learners", "mixed"] = "on-policy"
@@ -258,6 +259,15 @@ class Config:
         """
         first = replace(self, stages=()) if self.stages else self
         return (first, *(replace(first, **_parsed(stage)) for stage in self.stages))
+
+    @property
+    def needs_equilibria(self) -> bool:
+        """Whether the labels are made from equilibria of the training games.
+
+        >>> Config.paper().needs_equilibria, Config.paper(expert="omd").needs_equilibria
+        (True, False)
+        """
+        return self.loss == "expert" and self.expert.startswith("nash")
 
     @property
     def cycle(self) -> int:

@@ -277,7 +277,7 @@ class Trainer(eqx.Module):
             return self.games.some(numbers), numbers
         keys = self._own(jax.random.split(key, count))
         tables = contexts.as_tables(jax.vmap(self.family.draw)(keys))
-        solved = self.config.loss == "expert" and self.config.expert != "omd"
+        solved = self.config.needs_equilibria
         known = contexts.matrix_equilibria(tables.reward) if solved else None
         return TrainingSet(tables, known, draw_variety(self.family, self.config, keys)), None
 
@@ -384,8 +384,8 @@ class Trainer(eqx.Module):
 
 def follow_expert(config: Config, games: TrainingSet, context: Context) -> Array:
     """(2, batch, records or 1, ..., actions): the expert's policies, before any sampling."""
-    if config.expert == "omd":
-        learner = contexts.training_learner("omd", games.tables.states, config.rounds)
+    if not config.needs_equilibria:
+        learner = contexts.training_learner(config.expert, games.tables.states, config.rounds)
         return contexts.follow(learner, context, games.tables.specs())
     if games.equilibria is None:
         raise ValueError("expert: expected the equilibria of the games, found none")

@@ -140,7 +140,7 @@ def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, He
     check_play(config)
     players = initial_players(family, config, key=jax.random.fold_in(key, _WEIGHTS))
     check_learners(config, family.states)
-    needs_equilibria = config.loss == "expert" and config.expert != "omd"
+    needs_equilibria = config.needs_equilibria
     drawn, games = training_games(family, config, key), None
     if drawn is not None:
         games = training_set(drawn, needs_equilibria)

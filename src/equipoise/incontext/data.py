@@ -180,7 +180,7 @@ class Dataset:
     def _trainer(self) -> Trainer:
         """Return the trainer of `pretrain`, without labels for new Markov games."""
         config, games = self.config, None
-        solvable = config.loss == "expert" and config.expert != "omd"
+        solvable = config.needs_equilibria
         if self._set is not None:
             games = training_set(self._set, solvable)
         elif solvable and self.family.states is not None:
