@@ -434,16 +434,9 @@ def test_lemma_e_1_partial_sums_stay_below_their_bound(rng):
 def test_proposition_c_1_every_state_is_visited(key):
     """Exactly, for the worst non-stationary policies: within `2 L log2(S / delta)` steps."""
     states, confidence = 4, 0.1
-    moves = UNIFORM(2, states=states, concentration=1.0).sample(1, key=key)[0].transition
-    moves = np.asarray(moves).reshape(states, 4, states)  # one controller, which is worse still
-    missed, travel = 0.0, 0.0
-    for goal in range(states):
-        onward = np.where(np.arange(states) == goal, 0.0, moves)
-        hitting = np.zeros(states)
-        for _ in range(1000):
-            hitting = 1.0 + (onward @ hitting).max(1)
-        assert np.abs(hitting - 1.0 - (onward @ hitting).max(1)).max() < 1e-9
-        travel = max(travel, hitting.max())
+    game = UNIFORM(2, states=states, concentration=1.0).sample(1, key=key)[0]
+    moves = np.asarray(game.transition).reshape(states, 4, states)
+    missed, travel = 0.0, theory.travel_time(game)
     for goal in range(states):
         onward, avoided = np.where(np.arange(states) == goal, 0.0, moves), np.ones(states)
         for _ in range(ceil(2 * travel * log2(states / confidence))):

@@ -25,12 +25,14 @@ from equipoise.incontext import _contexts
 from equipoise.incontext._contexts import Context, visited
 from equipoise.incontext._model import Attention, Layer, Transformer
 from equipoise.incontext._players import Players, check_players, pick
+from equipoise.incontext._travel import hitting_times, travel_time
 
 __all__ = [
     "Bound",
     "Realisability",
     "distance",
     "hellinger",
+    "hitting_times",
     "imitation_error",
     "layer_norms",
     "log_covering_number",
@@ -41,6 +43,7 @@ __all__ = [
     "start_factor",
     "total_variation",
     "transferred_gap",
+    "travel_time",
 ]
 
 
@@ -206,10 +209,11 @@ def markov_bound(
 ) -> Bound:
     """Return the terms of Theorem 4.4, the bound for Markov games.
 
-    `travel` is the L of Assumption 4.2; the other arguments are those of `matrix_bound`. The
-    printed theorem has the errors of Theorem 4.2, corrected in the same way, and one more: its
-    last term has `T^-1`, while Lemma C.1, from which it comes, has `(L ln(ST / delta) / T)^(1/3)`
-    for the printed `alpha = T^-2/3`, and the power `k / (1 - alpha) = 1` of the middle factor.
+    `travel` is the L of Assumption 4.2, which `travel_time` computes; the other arguments are those
+    of `matrix_bound`. The printed theorem has the errors of Theorem 4.2, corrected in the same way,
+    and one more: its last term has `T^-1`, while Lemma C.1, from which it comes, has
+    `(L ln(ST / delta) / T)^(1/3)` for the printed `alpha = T^-2/3`, and the power
+    `k / (1 - alpha) = 1` of the middle factor.
 
     **Example**
 
