@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.core.plain import read_json
+from equipoise.offline import parameters, theory
 from equipoise.runs import Record
 
 ROOT = Path(__file__).parents[2]
@@ -479,6 +480,20 @@ def test_numbers_of_printed_critics():
     (row,) = table("interaction-rank/ablations", "summary", **wanted)
     page = (FOLDER / "interaction-rank-deep.md").read_text()
     assert f"| critics as printed | {row['max gap']:.1f} ± " in page
+
+
+def test_errors_from_which_the_parameters_make_sense():
+    """(2 N^2 eps)^(1/5) is lambda and the bound over C, and T = 1 / lambda^2."""
+    errors = [1.0 / 800, 2.0**-5 / 800, 10.0**-2.5 / 800]
+    text = (
+        "is below 1 for errors below {} with C = 1, and below {} with C = 2, which covers all "
+        "policies of three actions under uniform play; T is 10 at {} |"
+    )
+    assert text.format(shown(errors[0], 3), *map(shown, errors[1:])) in PAGE
+    for error, divergence in zip(errors[:2], (1.0, 2.0), strict=True):
+        bound = theory.printed_gap(20, 2, error, divergence=divergence)
+        assert bound == pytest.approx(1.0)
+    assert parameters.paper(20, 2, 1.001 * errors[2]).iterations == 10
 
 
 def test_numbers_of_logs():
