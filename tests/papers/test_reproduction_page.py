@@ -475,6 +475,43 @@ def test_machines_and_seconds_at_the_papers_size():
         assert text in page
 
 
+def table_of_noise():
+    """A row for each critic and recipe, and a column for each half-width of the noise."""
+    rows = table("interaction-rank/noise", "summary")
+    lines = []
+    for critic, recipe in dict.fromkeys((row["critic"], row["recipe"]) for row in rows):
+        own = [row for row in rows if (row["critic"], row["recipe"]) == (critic, recipe)]
+        cells = [with_error(row["max gap"], row["error"]) for row in own]
+        name = critic.replace("-IR-", "-IR, ").replace("joint-", "joint, ").replace("x", " x ")
+        lines.append(f"| {recipe}: {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def test_numbers_of_noise():
+    page = (FOLDER / "interaction-rank-deep.md").read_text()
+    assert table_of_noise() in page
+    rows = table("interaction-rank/noise", "summary")
+    linear = [shown(row["max gap"]) for row in rows if "linear" in row["critic"]]
+    others = [row["max gap"] for row in rows if "linear" not in row["critic"]]
+    ends = f"{shown(min(others))} to {shown(max(others))}"
+    text = f"Linear 2-IR critic {', '.join(linear[:3])} and {linear[3]}; networks of all kinds and "
+    assert text + f"recipes {ends} |" in PAGE
+    ours = [row for row in rows if row["recipe"] == "ours" and "linear" not in row["critic"]]
+    two = [shown(r["median gap"]) for r in ours if r["critic"] == "2-IR-64"]
+    others = [row["median gap"] for row in ours if row["critic"] != "2-IR-64"]
+    text = f"({', '.join(two[:3])} and {two[3]}; networks of other kinds "
+    assert f"{text}{shown(min(others))} to {shown(max(others))})" in " ".join(page.split())
+    record = Record.load(FOLDER / "interaction-rank" / "noise")
+    assert record.tables["summary"].column("rows per agent")[::7] == [2, 5, 10, 20]
+    seconds, cores = 0.0, set()
+    for file in FOLDER.glob("interaction-rank/noise/parts/*/*/environment.json"):
+        environment = read_json(file, "sessions")
+        seconds += environment["seconds"]
+        cores |= {session["machine"]["cores"] for session in environment["sessions"]}
+    assert cores == {2}
+    assert f"The parts took {seconds:,.0f} seconds" in " ".join(page.split())
+
+
 def test_numbers_of_printed_critics():
     wanted = {"critic": "2-IR-64", "change": "critics: printed"}
     (row,) = table("interaction-rank/ablations", "summary", **wanted)
