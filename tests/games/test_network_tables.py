@@ -210,3 +210,72 @@ def test_tables_of_tolls_and_links(tmp_path):
     path.write_text("from,to,toll\n1,2,three\n")
     with pytest.raises(ValueError, match="line 2: expected a number, found 'three'"):
         eq.games.read_tolls(path, game)
+
+
+def test_names_of_digits_are_kept_as_they_are_written(tmp_path):
+    links, trips = tmp_path / "links.csv", tmp_path / "trips.csv"
+    for near, far in ((2**53 + 1, 2**53), (2**60 + 1, 2**60), ("007", "7"), ("1E2", "100")):
+        links.write_text(f"from,to,time,capacity\n{near},2,10,2000\n{far},2,12,1500\n")
+        trips.write_text(f"origin,destination,trips\n{near},2,3000\n")
+        game = eq.NetworkGame.from_tables(links, trips)
+        assert eq.solve(game).policy.flows.tolist() == [3000, 0]
+        assert {str(near), str(far)} < set(game.labels.states)
+    large = np.array([2**63 + 1, 2**63], np.uint64)
+    roads = {"tail": large, "head": np.array([2, 2], np.uint64), "free_flow": [1, 2]}
+    demand = {"origin": large[:1], "destination": [2], "demand": [3]}
+    assert len(eq.NetworkGame.from_tables(roads, demand, b=0.0).labels.states) == 3
+    roads["tail"] = large.astype(float)
+    with pytest.raises(ValueError, match=r"tails: .* 2\^53 as floats, .*; write nodes as int64"):
+        eq.NetworkGame.from_tables(roads, demand, b=0.0)
+
+
+def test_errors_about_named_nodes_name_them():
+    roads = {"tail": ["Home"], "head": ["Work"], "free_flow": [1]}
+    trips = {"origin": ["Work"], "destination": ["Home"], "demand": [2.5]}
+    with pytest.raises(ValueError, match=r"a path for every pair .* found none from Work to Home"):
+        eq.NetworkGame.from_tables(roads, trips, b=0.0)
+    with pytest.raises(ValueError, match=r"free_flow: .* -1 on link 0, from Home to Work"):
+        eq.NetworkGame.from_tables(roads | {"free_flow": [-1]}, trips, b=0.0)
+
+
+def test_flows_are_read_like_other_tables_of_roads(tmp_path):
+    roads = {"tail": [0, 0], "head": [1, 1], "free_flow": [1, 2]}
+    trips = {"origin": [0], "destination": [1], "demand": [3]}
+    game = eq.NetworkGame.from_tables(roads, trips, b=0.0)
+    path = tmp_path / "flows.csv"
+    path.write_text("from;to;flow\n0;1;1,5\n0;1;1.001,5\n")
+    assert eq.games.read_flows(path, game).flows.tolist() == [1.5, 1001.5]
+    path.write_text("from;to;flow\n0;1;2.000\n0;1;1\n")
+    with pytest.raises(ValueError, match=r"line 2: .* 'flow', found '2\.000'; write it without"):
+        eq.games.read_flows(path, game)
+    path.write_text("from,to,flow,volume\n0,1,1,2\n0,1,2,1\n")
+    with pytest.raises(ValueError, match="one column of flows, found flow and volume; name the"):
+        eq.games.read_flows(path, game)
+    assert eq.games.read_flows(path, game, flow="volume").flows.tolist() == [2, 1]
+    path.write_text("from,to,flow\n0,1,1\n0,1,2\n", encoding="utf-16")
+    assert eq.games.read_flows(path, game).flows.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ("toll (s)", "the unit of 'time"),
+        ("toll_sec", "the unit of 'time"),
+        ("toll (km)", "tolls in units of a time, such as min, or of money"),
+        ("toll (EUR)", ""),
+        ("toll (min)", ""),
+        ("alpha (%)", "b without a unit"),
+        ("power (veh)", "power without a unit"),
+        ("capacity (%)", "capacity in units of a flow"),
+    ],
+)
+def test_units_that_do_not_fit_are_refused(column, told):
+    roads = {"tail": [0], "head": [1], "time (min)": [1.0], column: [1.0]}
+    trips = {"origin": [0], "destination": [1], "demand": [3]}
+    roads = roads if "capacity" in column else roads | {"capacity": [9.0]}
+    if not told:
+        assert eq.NetworkGame.from_tables(roads, trips).links == 1
+        return
+    with pytest.raises(ValueError, match=f"links: expected {told}") as error:
+        eq.NetworkGame.from_tables(roads, trips)
+    assert repr(column) in str(error.value)

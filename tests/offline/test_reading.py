@@ -1,6 +1,7 @@
 """What each table must become: the logs are written out by hand."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -148,3 +149,62 @@ def test_rows_of_a_game_without_noise_are_data_and_copies_are_not():
     wide = rng.integers(0, 4, (500, 9))  # joint actions that would never be played twice
     earned = wide @ rng.random((9, 9))
     assert distinct(eq.offline.Log(None, wide, earned).take(rows))[1] == 200
+
+
+class Frame(dict):
+    """Columns that turn into arrays, as those of data frames do."""
+
+    columns = property(list)
+
+    def __getitem__(self, name):
+        values = np.asarray(super().__getitem__(name))
+        return SimpleNamespace(to_numpy=lambda: values)
+
+
+def codes(*names, times=(1, 2, 3, 4), agents=("A", "B"), **more):
+    """A table in which agents play the names in turn."""
+    pairs = [(time, agent) for time in times for agent in agents]
+    turns = [names[(k + k // 4) % len(names)] for k in range(len(pairs))]
+    week, shop = zip(*pairs, strict=True)
+    return Frame(week=week, shop=shop, price=turns, profit=np.arange(len(pairs)), **more)
+
+
+def read_codes(frame, **options):
+    roles = {"time": "week", "agent": "shop", "action": "price", "reward": "profit"}
+    return eq.offline.Log.read(frame, **(roles | options))
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "noted"),
+    [
+        (("007", "7", "8"), ("007", "7", "8"), True),
+        (("1E2", "100"), ("100", "1E2"), True),
+        (("23851234567890110", "23851234567890111"), ..., True),
+        ((2**60, 2**60 + 1), ("1152921504606846976", "1152921504606846977"), True),
+        (("1234567890123456", "1234567890123459"), ..., False),
+        (("9.90", "9.9", "8"), ("8", "9.9"), False),
+        (("1e-05", "0.1"), ("1e-05", "0.1"), False),
+    ],
+)
+def test_names_of_digits_stay_apart_and_as_they_are_written(names, labels, noted):
+    labels = tuple(map(str, names)) if labels is ... else labels
+    log = read_codes(codes(*names))
+    assert log.labels.actions == (labels,)
+    assert any("price is read as names, not as numbers" in note for note in log.notes) == noted
+    if noted:
+        agents = read_codes(codes("a", "b", agents=names[:2]))
+        assert agents.labels.players == tuple(sorted(map(str, names[:2]), key=labels.index))
+
+
+def test_names_of_digits_in_contexts_wide_tables_and_times_stay_apart():
+    log = read_codes(codes("a", "b", place=["007"] * 4 + ["7"] * 4), context="place")
+    assert log.labels.contexts == ("007", "7")
+    wide = {"action_A": ["7", "8"], "action_B": ["007", "7.0"]}
+    wide |= {f"reward_{i}": [1, 2] for i in "AB"}
+    assert eq.offline.Log.read(Frame(wide)).labels.actions == (("007", "7", "7.0", "8"),)
+    start = 1_700_000_000_000_000_000
+    log = read_codes(codes("a", "b", times=range(start, start + 4)))
+    assert log.samples == 4
+    assert log.rewards[:, 0].tolist() == [0, 2, 4, 6]
+    hours = codes("a", "b", times=range(24), hour=[f"{k // 2:02}" for k in range(48)])
+    assert "hour is a numeric context" in "; ".join(read_codes(hours, context="hour").notes)

@@ -136,6 +136,10 @@ class NetworkGame(SingleGame):
             expected = f"nodes with numbers below {most:,} for {self.links:,} links"
             hint = "use `NetworkGame.from_tables` for other numbers or names"
             raise InputError("tails", expected, self.nodes - 1, hint)
+        count = int(self.classes.max()) + 1
+        types = count if values_of_time is None else np.size(values_of_time)
+        counts = {"players": len(self.demand), "types": types}
+        self.labels = Labels.of(labels, **counts, states=self.nodes)  # errors name nodes
         self.free_flow = self._by_link("free_flow", free_flow)
         if rise is None:
             rise = self.free_flow * self._by_link("b", b)
@@ -149,7 +153,6 @@ class NetworkGame(SingleGame):
         if empty.any() and cost is None:
             found = f"{self.capacity[empty][0]:g} on {self._link(empty)}"
             raise InputError("capacity", "positive numbers on links whose cost increases", found)
-        count = int(self.classes.max()) + 1
         values = np.ones(count) if values_of_time is None else values_of_time
         self.values_of_time = read_only("values_of_time", values)
         if self.values_of_time.ndim != 1 or len(self.values_of_time) < count:
@@ -172,8 +175,6 @@ class NetworkGame(SingleGame):
             raise InputError("tolls", "costs of empty links that are not negative", found)
         self._check_whole()
         self._check_connected()
-        counts = {"players": len(self.demand), "types": len(self.values_of_time)}
-        self.labels = Labels.of(labels, **counts, states=self.nodes)
 
     def _by_link(self, name: str, value: Any, least: float = 0.0) -> np.ndarray:
         array = checks.as_float_array(name, value)
@@ -188,13 +189,16 @@ class NetworkGame(SingleGame):
 
     def _link(self, mask: np.ndarray) -> str:
         link = int(np.argmax(mask))
-        return f"link {link}, from {self.tails[link]} to {self.heads[link]}"
+        return f"link {link}, {self._between(self.tails[link], self.heads[link])}"
+
+    def _between(self, start: Any, end: Any) -> str:
+        return f"from {self.labels.state(int(start))} to {self.labels.state(int(end))}"
 
     def _check_whole(self) -> None:
         broken = self.demand != np.floor(self.demand)
         if self.atomic and broken.any():
             k = int(np.argmax(broken))
-            found = f"{self.demand[k]:g} from {self.origins[k]} to {self.destinations[k]}"
+            found = f"{self.demand[k]:g} {self._between(self.origins[k], self.destinations[k])}"
             hint = "use `networks.whole_drivers` to round demands"
             raise InputError("demand", "whole numbers of drivers", found, hint)
 
@@ -207,7 +211,7 @@ class NetworkGame(SingleGame):
             lost[mine] = ~np.isfinite(distance[where[mine] - part.start, self.destinations[mine]])
         if lost.any():
             k, more = int(np.argmax(lost)), int(lost.sum()) - 1
-            found = f"none from {self.origins[k]} to {self.destinations[k]}"
+            found = f"none {self._between(self.origins[k], self.destinations[k])}"
             found += f" and for {more} more pairs" if more else ""
             raise InputError("demand", "a path for every pair with demand", found)
 

@@ -18,7 +18,7 @@ SPARSE = 100_000
 def numbered(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a game, with nodes renumbered from 0 where necessary."""
     ends = ("tails", "heads", "origins", "destinations")
-    given = [np.asarray(found[name]) for name in ends]
+    given = [_exact(name, np.asarray(found[name])) for name in ends]
     words = any(array.dtype.kind not in "iuf" for array in given)
     if not words:
         most = max((float(array.max()) for array in given if array.size), default=0.0)
@@ -40,6 +40,17 @@ def numbered(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     labels = options.get("labels") or {}
     labels = labels.to_plain() if isinstance(labels, Labels) else dict(labels)
     return found | options | {"labels": {"states": kept.astype(str).tolist()} | labels}
+
+
+def _exact(name: str, nodes: np.ndarray) -> np.ndarray:
+    """Return nodes in a type that tells large numbers apart; refuse floats that do not."""
+    if nodes.dtype.kind == "u" and nodes.size and int(nodes.max()) >= 2**63:
+        return nodes.astype(str)
+    if nodes.dtype.kind == "f" and (np.abs(nodes) > 2.0**53).any():
+        expected = "whole numbers up to 2^53 as floats"
+        found = f"{nodes[np.abs(nodes) > 2.0**53][0]:g}"
+        raise InputError(name, expected, found, "write nodes as int64 or as text")
+    return nodes.astype(np.int64) if nodes.dtype.kind == "u" else nodes
 
 
 def node_names(values: Any) -> np.ndarray:

@@ -4,7 +4,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -75,9 +75,12 @@ _FLOW = re.compile(
     "(?:v|veh|vehs|vehicles?|pcus?|pces?|cars?|trips?|persons?|travell?ers?)?"
     "(?:p(?:er)?)?(?:(h|d)(?:r|rs|ours?|ays?|ay)?)?"
 )
-_UNITS = dict.fromkeys(("free_flow", "rise", "fixed"), ("a time, such as min", _TIME)) | (
-    dict.fromkeys(("capacity", "demand"), ("a flow, such as veh/h", _FLOW))
-)
+_MONEY = re.compile("eur|euros?|usd|dollars?|gbp|pounds?|chf|francs?|cents?|ct|money|cny|jpy|yen")
+_UNITS = {
+    **dict.fromkeys(("free_flow", "rise", "fixed"), ("a time, such as min", _TIME)),
+    **dict.fromkeys(("capacity", "demand"), ("a flow, such as veh/h", _FLOW)),
+    "tolls": ("a time, such as min, or of money", _TIME),
+}
 _NODES = ("tails", "heads", "origins", "destinations")
 
 
@@ -205,7 +208,8 @@ def _field_and_unit(name: str, ours: Mapping[str, str]) -> tuple[str | None, str
     """
     inside = re.fullmatch(r"(.*?)[(\[{](.*)[)\]}]\s*", name)
     if inside:
-        return ours.get(_plain(inside[1])), _plain(inside[2])
+        unit = "percent" if "%" in inside[2] else _plain(inside[2])
+        return ours.get(_plain(inside[1])), unit
     words = re.findall("[a-z0-9]+", name.lower())
     for cut in range(len(words), 0, -1):
         field, unit = ours.get("".join(words[:cut])), "".join(words[cut:])
@@ -218,10 +222,14 @@ def _check_unit(
     argument: str, name: str, field: str, unit: str, units: dict[Any, tuple[str, str]]
 ) -> None:
     """Refuse units of another kind, and two different units of one kind."""
-    if not unit or field not in _UNITS:
+    if not unit or field in _NODES:
         return
+    if field not in _UNITS:
+        raise InputError(argument, f"{field} without a unit", repr(name))
     expected, pattern = _UNITS[field]
     match = pattern.fullmatch(unit)
+    if match is None and field == "tolls" and _MONEY.fullmatch(unit):
+        return
     if match is None:
         raise InputError(argument, f"{field} in units of {expected}", repr(name))
     if match[1]:
@@ -246,6 +254,10 @@ def _content(argument: str, name: str, field: str, column: Any) -> np.ndarray:
 
 #: Whole numbers with points between thousands, or numbers with three decimals.
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(\.\d{3})+")
+#: Numbers with points between thousands and a decimal comma.
+_GROUPED = re.compile(r"-?\d{1,3}(\.\d{3})*(,\d*)?")
+#: Whole numbers, and those that are names: with zeros before them, an exponent, or 16 digits.
+_DIGITS, _ID = re.compile(r"-?\d+([eE]\d+)?"), re.compile(r"0\d+|\d+[eE]\d+|\d{16,}")
 
 
 def _is_number(cell: Any) -> bool:
@@ -256,13 +268,21 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
+def text_of(path: str | os.PathLike[str]) -> str:
+    """Return the text of a table: UTF-16 if its first bytes say so, otherwise UTF-8."""
+    data = read_bytes(path)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", errors="replace")
+    return data.decode("utf-8-sig", errors="replace")
+
+
 def read_table(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Return the columns of a .csv file with a header: numbers, or words if a cell is no number.
 
     Columns are separated by commas, semicolons or tabs. With semicolons, numbers may have a decimal
     comma; a point then separates thousands.
     """
-    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    text = text_of(path)
     first = text.lstrip().partition("\n")[0]
     mark = max(",;\t", key=first.count)
     try:
@@ -285,22 +305,40 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     if len(set(header)) < width:
         twice = next(name for name in header if header.count(name) > 1)
         raise ValueError(f"{path}: expected different names of columns, found {twice!r} twice")
-    cells = [cell for row in rows[1:] for cell in row]
-    comma = mark == ";" and any(re.fullmatch(r"-?[\d.]*\d,\d+", cell) for cell in cells)
+    comma = mark == ";" and has_commas(cell for row in rows[1:] for cell in row)
     columns = zip(*(row[:width] for row in rows[1:]), strict=True)
     return {
         name: _as_numbers(column, comma, mark) for name, column in zip(header, columns, strict=True)
     }
 
 
+def has_commas(cells: Iterable[str]) -> bool:
+    """Whether some cell is a number with a decimal comma."""
+    return any(re.fullmatch(r"-?[\d.]*\d,\d+", cell) for cell in cells)
+
+
+def with_points(word: str) -> str:
+    """Return a number with a decimal comma with a decimal point.
+
+    >>> [with_points(word) for word in ("1.234,5", "1.234", "0.5", "12")]
+    ['1234.5', '1234', '0.5', '12']
+    """
+    plain = word.replace(".", "") if _GROUPED.fullmatch(word) else word
+    return plain.replace(",", ".")
+
+
+def may_be_thousands(words: Iterable[str]) -> bool:
+    """Whether all points in a column may separate thousands."""
+    points = [word for word in words if "." in word]
+    return bool(points) and all(map(_THOUSANDS.fullmatch, points))
+
+
 def _as_numbers(words: tuple[str, ...], comma: bool, mark: str) -> np.ndarray:
     """Return words as numbers if all of them are, and no point may separate thousands."""
     if comma:
-        grouped = re.compile(r"-?\d{1,3}(\.\d{3})*(,\d*)?")
-        plain = (word.replace(".", "") if grouped.fullmatch(word) else word for word in words)
-        words = tuple(word.replace(",", ".") for word in plain)
-    elif mark == ";":
-        points = [word for word in words if "." in word]
-        if points and all(map(_THOUSANDS.fullmatch, points)):
-            return np.array(words)
+        words = tuple(map(with_points, words))
+    elif mark == ";" and may_be_thousands(words):
+        return np.array(words)
+    if any(map(_ID.fullmatch, words)) and all(map(_DIGITS.fullmatch, words)):
+        return np.array(words)  # names: as numbers, 007 and 7 would be the same
     return np.array(words, float) if all(map(_is_number, words)) else np.array(words)

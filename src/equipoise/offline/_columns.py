@@ -23,6 +23,12 @@ MISSING = ("", "na", "n/a", "<na>", "nan", "nat", "null", "none")
 WORD, OFTEN = "none", 0.05
 #: Units that may accompany rewards.
 UNITS = "$€£¥%"
+#: Numbers with at most this many different values are categories.
+CATEGORIES = 12
+#: Largest whole number below which floats are exact.
+EXACT = 2**53
+#: Names that look like numbers: 007 and 1E2.
+_NAME, _WHOLE = re.compile(r"0\d+|\d+[eE]\d+"), re.compile(r"[-+]?\d+")
 
 
 def read_table(source: Any) -> tuple[dict[str, np.ndarray], str, str, str]:
@@ -43,7 +49,7 @@ def read_table(source: Any) -> tuple[dict[str, np.ndarray], str, str, str]:
     refuse_devices(path)
     if path.suffix == ".parquet":
         arrow = import_extra("pyarrow.parquet", "pyarrow", "parquet").read_table(path)
-        return {n: arrow.column(n).to_numpy() for n in arrow.column_names}, path.name, ",", ""
+        return {n: _exact(arrow.column(n)) for n in arrow.column_names}, path.name, ",", ""
     rows, mark, note = _lines(path)
     if len(rows) < 2:
         raise InputError("log", f"a header and rows in {path}", f"{len(rows)} lines")
@@ -61,6 +67,13 @@ def read_table(source: Any) -> tuple[dict[str, np.ndarray], str, str, str]:
         raise InputError("log", f"columns of different names in {path}", f"{twice!r} twice")
     columns = zip(names, zip(*body, strict=True), strict=False)
     return {n: np.array(c, object) for n, c in columns}, path.name, mark, note
+
+
+def _exact(column: Any) -> np.ndarray:
+    """A column of a Parquet file; whole numbers with missing entries do not become floats."""
+    if column.null_count and "int" in str(column.type):
+        return np.array(column.to_pylist(), object)
+    return column.to_numpy()
 
 
 def _lines(path: Path) -> tuple[list[list[str]], str, str]:
@@ -184,8 +197,11 @@ def as_column(
     units: str = "",
     grouped: bool = False,
     names: bool = False,
+    as_text: bool = False,
 ) -> np.ndarray:
     """Convert to numbers (missing: NaN) if all entries are numbers, else words (missing: None).
+
+    With `as_text`, all entries are words.
 
     >>> as_column(np.array(["1.5", "NA", "2"], object)).tolist()
     [1.5, nan, 2.0]
@@ -196,6 +212,8 @@ def as_column(
     >>> as_column(np.array(["DE", "NA", "DE", "NA"], object), names=True).tolist()
     ['DE', 'NA', 'DE', 'NA']
     """
+    if as_text:
+        return np.array(words_of(values, missing, names)[0], object)
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
     words, frequent = words_of(values, missing, names)
@@ -204,6 +222,47 @@ def as_column(
         return np.array([number_of(word, mark, units, grouped) for word in plain])
     except ValueError:
         return np.array(words, object)
+
+
+def identifier(values: np.ndarray, missing: Sequence[str] | None = None) -> str | None:
+    """A word in a column that is a name although it looks like a number; None if there is none.
+
+    As numbers, 007 and 7 would be the same, and so would 1E2 and 100, or two whole numbers beyond
+    2^53. Zeros before a single digit, as in 07, belong to a number where there are many numbers
+    and none is written in two ways.
+
+    >>> identifier(np.array(["7", "007"], object)), identifier(np.array(["0.7", "7"], object))
+    ('007', None)
+    >>> hours = np.array([f"{hour:02}" for hour in range(24)], object)
+    >>> identifier(hours), identifier(hours[:2])
+    (None, '00')
+    >>> identifier(np.array([2**60, 5]))
+    '1152921504606846976'
+    """
+    words = _different(values, missing)
+    found = [word for word in words if _NAME.fullmatch(word) or _is_beyond(word)]
+    if all(len(word) == 2 for word in found) and len(words) > CATEGORIES:
+        numbers = {int(word) for word in words if word.isdecimal()}
+        return None if len(numbers) == len(words) else next(iter(found), None)
+    return next(iter(found), None)
+
+
+def beyond(values: np.ndarray, missing: Sequence[str] | None = None) -> str | None:
+    """A whole number in a column that floats do not tell from its neighbours, or None."""
+    return next(filter(_is_beyond, _different(values, missing)), None)
+
+
+def _is_beyond(word: str) -> bool:
+    return len(word) > 15 and bool(_WHOLE.fullmatch(word)) and abs(int(word)) > EXACT
+
+
+def _different(values: np.ndarray, missing: Sequence[str] | None) -> list[str]:
+    """Different words of a column; none if its type says that it has exact numbers."""
+    if values.dtype.kind not in "iuOUT":
+        return []
+    if values.dtype.kind in "iu" and (np.abs(values.astype(np.float64)) <= EXACT).all():
+        return []
+    return list(dict.fromkeys(word for word in words_of(values, missing)[0] if word is not None))
 
 
 def folded(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
@@ -261,8 +320,19 @@ def is_missing(values: np.ndarray) -> np.ndarray:
 
 
 def as_words(values: np.ndarray) -> list[str]:
-    """Convert values to text: whole numbers without a decimal point, others with all digits."""
-    return [f"{x:.15g}" if isinstance(x, float) else str(x) for x in values.tolist()]
+    """Convert values to text: whole numbers without a decimal point, others with all digits.
+
+    >>> as_words(np.array([1234567890123459.0, 0.1, 0.1 + 0.2]))
+    ['1234567890123459', '0.1', '0.30000000000000004']
+    """
+    return [_digits(x) if isinstance(x, float) else str(x) for x in values.tolist()]
+
+
+def _digits(number: float) -> str:
+    if number.is_integer() and abs(number) <= EXACT:
+        return str(int(number))
+    short = f"{number:.15g}"
+    return short if float(short) == number else repr(number)
 
 
 def ordered(values: np.ndarray) -> tuple[list[str], np.ndarray]:

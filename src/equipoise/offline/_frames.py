@@ -18,14 +18,17 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.offline._columns import (
+    CATEGORIES,
     MISSING,
     UNITS,
     WORD,
     as_column,
     as_words,
+    beyond,
     check_rewards,
     folded,
     has_commas,
+    identifier,
     is_grouped,
     is_missing,
     natural,
@@ -37,8 +40,6 @@ from equipoise.offline._dates import as_dates
 from equipoise.offline._numeric import bins_of, without
 from equipoise.offline._oddities import LOOK, forgotten, huge_rewards, totals
 
-#: Numbers with at most this many different values are categories.
-CATEGORIES = 12
 #: Beginning of the hint that a table has no columns for every agent.
 LONG_TABLE = "for a long table"
 #: Options of `Log.read` that select this kind of table.
@@ -75,12 +76,15 @@ def read_frame(
     rewards = {f"{reward or 'reward'}_{who}" for who in whose} if agent is None else {reward}
     acts = [f"{action or 'action'}_{who}" for who in whose] if agent is None else [str(action)]
     used = {agent, *rewards, *acts, *contexts}
+    named = {agent} | (set() if bins is not None or continuous else {*acts})
+    named |= set() if context_bins is not None else {*contexts, "context"}
+    texts, changes = _identifiers(columns, named, time, acts, missing)
     table = dict[str, np.ndarray]()
     for column, values in columns.items():
         point = decimal or ("," if mark == ";" else ".")
         grouped = _grouped(column, values, columns, point, decimal, column in used, missing)
         given = (missing, point, UNITS if column in rewards else "", grouped, column == agent)
-        table[column] = as_column(values, *given)
+        table[column] = as_column(values, *given, column in texts)
         if column in rewards:
             check_rewards(column, values, table[column], point, grouped)
     if agent is None and time is not None:
@@ -96,7 +100,6 @@ def read_frame(
     for column in contexts:
         _check_column("context", column, table)
     _check_roles({"agent": agent, "time": time, "action": action, "reward": reward}, contexts)
-    changes = list[str]()
     if time is not None and table[time].dtype.kind == "O":
         table[time], read = as_dates(time, table[time], dayfirst)
         changes += [read] if read else []
@@ -322,6 +325,27 @@ def _grouped(
         found = f"{word!r} in column {column}, which may be {word.replace('.', '')} or a fraction"
         raise InputError("decimal", "numbers that show their decimal mark", found, hint)
     return bool(grouped)
+
+
+def _identifiers(
+    columns: Mapping[str, np.ndarray],
+    named: set[str | None],
+    time: str | None,
+    acts: Sequence[str],
+    missing: Sequence[str] | None,
+) -> tuple[set[str | None], list[str]]:
+    """Columns of digits that are names, such as 007, and sentences that say so.
+
+    Times are numbers unless floats would not tell them apart. Actions of all agents are names if
+    those of one agent are.
+    """
+    found = {n: identifier(values, missing) for n, values in columns.items() if n in named}
+    found = {name: word for name, word in found.items() if word is not None}
+    told = [f"{name} is read as names, not as numbers ({word})" for name, word in found.items()]
+    texts: set[str | None] = {*found, *(acts if found.keys() & {*acts} else ())}
+    if time is not None and time in columns and beyond(columns[time], missing) is not None:
+        texts.add(time)
+    return texts, told
 
 
 def _check_column(option: str, column: str, table: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ import csv
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,21 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.files import read_bytes, write_text
+from equipoise.core.files import write_text
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._network import NetworkGame
 from equipoise.games._network_tables import node_names
-from equipoise.games._road_columns import HEADS, LINK_COLUMNS, LINK_NAMES, TAILS, table_columns
+from equipoise.games._road_columns import (
+    HEADS,
+    LINK_COLUMNS,
+    LINK_NAMES,
+    TAILS,
+    has_commas,
+    may_be_thousands,
+    table_columns,
+    text_of,
+    with_points,
+)
 from equipoise.games.files._tntp import number_in
 
 _ENDS = {"tails": TAILS, "heads": HEADS, "links": LINK_NAMES}
@@ -121,12 +131,24 @@ def _flow_columns(table: Any, flow: str | None, links: Any) -> dict[str, Any]:
     one, two = "pce" if flow is None else names[0], {}
     known = {"flows": names, "ab": (f"{one}_ab",), "ba": (f"{one}_ba",)}
     found = table_columns("table", table, _ENDS | known, ())
+    if flow is None:
+        _check_one(table)
     if "ab" in found and "ba" in found and (flow is None or "flows" not in found):
         two = {"flows": found["ab"], "back": found["ba"]}
     found |= two
     if "flows" not in found:
         table_columns("table", table, known, ("flows",))
     return _with_ends(found, table, links)
+
+
+def _check_one(table: Any) -> None:
+    """Refuse a table with several columns of flows that differ."""
+    columns = {name: (name,) for name in _VOLUMES[:4]}
+    found = table_columns("table", table, columns, ())
+    first = next(iter(found.values()), None)
+    if any(not np.array_equal(first, other) for other in found.values()):
+        hint = "name the column of flows: flow=, or --flow"
+        raise InputError("table", "one column of flows", " and ".join(found), hint)
 
 
 def _with_ends(found: dict[str, Any], table: Any, links: Any) -> dict[str, Any]:
@@ -260,7 +282,7 @@ def _read_tables(path: Path, numbers: set[str], links: Any) -> tuple[dict[str, A
     ends = {name for some in _ENDS.values() for name in some}
     table: dict[str, Any] = {
         name: [number_in(path, i, word or "nan") if name in numbers else word for i, word in column]
-        for name, column in _columns(path, ends | numbers).items()
+        for name, column in _columns(path, ends | numbers, numbers).items()
     }
     if links is None:
         return table, None
@@ -279,9 +301,12 @@ def _about(path: Any, what: str, links: Any) -> Iterator[None]:
         raise ValueError(f"{path}: {error.about(what)}") from error
 
 
-def _columns(path: Path, known: set[str]) -> dict[str, Any]:
-    """Return the known columns of a file by name, with line numbers and words."""
-    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+def _columns(path: Path, known: set[str], numbers: Collection[str] = ()) -> dict[str, Any]:
+    """Return the known columns of a file by name, with line numbers and words.
+
+    Between semicolons, the columns of `numbers` may have decimal commas.
+    """
+    text = text_of(path)
     lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     lines = [(i, line) for i, line in lines if line.strip()[0] not in "~<"]
     if not lines:
@@ -310,11 +335,31 @@ def _columns(path: Path, known: set[str]) -> dict[str, Any]:
         if len(row) < width:
             found = f"found {line.strip()[:60]!r}"
             raise ValueError(f"{path}: line {i}: expected {', '.join(names)}; {found}")
-    return {
+    found = {
         name: [(i, row[k]) for i, row in rows]
         for k, name in enumerate(names[:width])
         if name in known
     }
+    return found if mark != ";" else found | _with_points(path, found, numbers)
+
+
+def _with_points(
+    path: Path, columns: dict[str, Any], numbers: Collection[str]
+) -> dict[str, list[tuple[int, str]]]:
+    """Return columns of numbers with decimal points; refuse points that may be for thousands."""
+    columns = {name: column for name, column in columns.items() if name in numbers}
+    if has_commas(word for column in columns.values() for _, word in column):
+        return {
+            name: [(i, with_points(word)) for i, word in column] for name, column in columns.items()
+        }
+    for name, column in columns.items():
+        if may_be_thousands([word for _, word in column]):
+            i, word = next((i, word) for i, word in column if "." in word)
+            found = f"{word!r}; write it without a separator of thousands"
+            raise ValueError(
+                f"{path}: line {i}: expected a number in the column {name!r}, found {found}"
+            )
+    return columns
 
 
 def _is_number(word: str) -> bool:
