@@ -4,9 +4,12 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import equipoise as eq
 from equipoise.core.plain import read_json
+from equipoise.incontext.theory import travel_time
 from equipoise.offline import parameters, theory
 from equipoise.runs import Record
 
@@ -276,6 +279,19 @@ def test_with_fresh_data_no_cross_entropy_is_far_below_the_entropy_of_the_equili
         fixed, floor = arrays[f"A={actions}|fixed"], arrays[f"A={actions}|floor"][:, :1]
         assert (fixed.reshape(12, -1, 10).mean(2) >= floor).all()
         assert ((fixed < 0.01).any(1) == (floor[:, 0] < 0.01)).all()
+
+
+def test_numbers_of_travel_times():
+    found = {"worst": [], "uniform": []}
+    for states in (2, 3, 5):
+        games = eq.games.families.uniform(3, states=states).sample(40, key=0)
+        for play, medians in found.items():
+            medians.append(float(np.median(travel_time(games, play=play))))
+    text = (
+        "3 actions and 2, 3 and 5 states: {:.0f}, {:.0f} and {:.0f} steps; "
+        "under uniform play {:.1f}, {:.1f} and {:.1f} |"
+    )
+    assert text.format(*found["worst"], *found["uniform"]) in PAGE
 
 
 def player(**wanted):
