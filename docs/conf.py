@@ -35,7 +35,10 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!equipoise\.).*"),
     ("py:.*", r"equipoise\.(\w+\.)*_.*"),
-    ("py:.*", r"equipoise\.(core\.results\.P|core\.schedules\.\w+|games\.families\.Draw)"),
+    (
+        "py:.*",
+        r"equipoise\.(core\.results\.P|core\.text\.About|core\.schedules\.\w+|games\.families\.Draw)",
+    ),
     ("py:.*", r"equipoise\.dynamics\.loop\.Sums"),
 ]
 

@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_part_that_hangs_is_ended_and_fails(folder):
     (folder / ".cache/soak").mkdir(parents=True)
-    worker = Worker("general_sum", 10**9, 0)
+    worker = Worker("general_sum", 10**9, 0, 600.0)
     assert worker.figures() is None
     worker.until = 0.0
     figures = worker.figures()
@@ -34,5 +34,10 @@ def test_a_part_that_raises_fails(folder, capsys):
     (folder / "soak").mkdir()
     (folder / "soak/__init__.py").touch()
     (folder / "soak/__main__.py").write_text("raise SystemExit('no such file')")
-    assert run_all({"marked": 1}, 0, workers=2) == ["marked"]
+    assert run_all({"marked": 1}, 0, workers=2, minutes=5.0) == ["marked"]
     assert "ended with an error, see .cache/soak/marked.log" in capsys.readouterr().out
+
+
+def test_parts_share_the_minutes_of_all(folder, capsys):
+    assert run_all({"general_sum": 10**9}, 0, workers=1, minutes=0.0) == ["general_sum"]
+    assert "did not end within 0 s" in capsys.readouterr().out

@@ -45,6 +45,10 @@ SHOWN = {
         eq.ContinuousGame.from_function(lambda a: -((a - 0.5) ** 2), agents=2, lipschitz=3.0),
         ("agent 0", "0.5"),
     ),
+    "large payoffs": (
+        eq.NormalFormGame([[60_000, 20_000], [70_000, 0]], [[60_000, 70_000], [20_000, 0]]),
+        ("20,000",),
+    ),
     "batch": (
         eq.games.families.uniform(actions=3).sample(1000, key=0),
         ("1,000 zero-sum matrix games", "met their tolerance"),
@@ -120,6 +124,26 @@ def test_advice_names_the_agents():
     assert len(text) < 2000
     assert advice.interval is not None
     assert advice.interval[0] >= 0.0
+
+
+def test_large_gains_are_written_in_full():
+    certificate = eq.certify(ROADS, eq.solve(ROADS, concept="optimum"))
+    large = eq.certify(SHOWN["large payoffs"][0], ([1.0, 0.0], [1.0, 0.0]))
+    assert "no player gains more than 10,001; the largest gain found is 10,000" in str(large)
+    assert not re.search(r"\de\+0", str(certificate) + str(large))
+
+
+def test_prices_designs_and_learned_policies_are_short():
+    braess = eq.games.load("braess-network")
+    assert "price of anarchy: 1.10843" in checked(str(eq.networks.price_of_anarchy(braess)))
+    tolls = checked(str(eq.networks.first_best_tolls(braess)))
+    assert "  0 to 1  30\n" in tolls
+    assert "total cost with tolls: 498" in tolls
+    charge = eq.aggregative.design(eq.games.load("two-roads", agents=100), {"motorway": (0, 0.4)})
+    assert "best motorway: 0.1" in checked(str(charge))
+    simulator = eq.aggregative.Simulator(eq.games.load("demand-response", agents=100), key=0)
+    learned = checked(str(eq.aggregative.learn(simulator, episodes=10)))
+    assert "10 episodes" in learned
 
 
 def test_a_copy_keeps_its_names():

@@ -7,13 +7,15 @@
 
 Each part runs in a process of its own and prints its figures, its seed and its seconds as one line
 of JSON; what else it says goes to .cache/soak. A part that does not end is stopped and counts as
-failed. The command fails when a part does. docs/reliability.md keeps the figures of the last runs.
+failed, and so are all parts that have not ended after 90 minutes, unless `--long` is given. The
+command fails when a part does. docs/reliability.md keeps the figures of the last runs.
 """
 
 import argparse
 import contextlib
 import importlib
 import json
+import math
 import os
 import resource
 import signal
@@ -24,6 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LOGS = Path(".cache/soak")
+#: Minutes after which all parts must have ended, on two cores.
+MINUTES = 90.0
 
 
 class Part(NamedTuple):
@@ -71,8 +75,8 @@ def perform(part: str, cases: int, seed: int, report: Path) -> None:
 class Worker:
     """One part in a process group of its own, so that all that it starts can be ended with it."""
 
-    def __init__(self, part: str, cases: int, seed: int):
-        self.part, self.limit = part, PARTS[part].limit(cases)
+    def __init__(self, part: str, cases: int, seed: int, most: float):
+        self.part, self.limit = part, min(PARTS[part].limit(cases), max(most, 0.0))
         self.report, self.log = LOGS / f"{part}.json", LOGS / f"{part}.log"
         self.report.unlink(missing_ok=True)
         self.until = time.monotonic() + self.limit
@@ -101,9 +105,10 @@ class Worker:
         self.process.wait()
 
 
-def run_all(cases: dict[str, int], seed: int, workers: int) -> list[str]:
+def run_all(cases: dict[str, int], seed: int, workers: int, minutes: float) -> list[str]:
     """Run parts side by side, the longest first; the names of those that failed."""
     LOGS.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + 60.0 * minutes
     waiting = sorted(cases, key=lambda part: PARTS[part].limit(cases[part]))
     running: list[Worker] = []
     failed = []
@@ -111,7 +116,7 @@ def run_all(cases: dict[str, int], seed: int, workers: int) -> list[str]:
         while waiting or running:
             while waiting and len(running) < workers:
                 part = waiting.pop()
-                running.append(Worker(part, cases[part], seed))
+                running.append(Worker(part, cases[part], seed, until - time.monotonic()))
             time.sleep(0.1)
             for worker in list(running):
                 if (figures := worker.figures()) is not None:
@@ -146,7 +151,8 @@ def main() -> int:
         row = PARTS[part]
         cases[part] = max(1, round((row.long if options.long else row.cases) * options.share))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that parts end with this process
-    failed = run_all(cases, options.seed, options.workers)
+    minutes = math.inf if options.long else MINUTES
+    failed = run_all(cases, options.seed, options.workers, minutes)
     print(f"{len(cases)} parts in {(time.perf_counter() - start) / 60:.1f} minutes")
     print(f"failed: {', '.join(failed)}" if failed else "all parts passed")
     return 1 if failed else 0

@@ -16,6 +16,7 @@ from equipoise.aggregative._solve import solve_aggregative
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.text import wrapped
 from equipoise.games import AggregativeGame
 from equipoise.runs import Record, Table, interruptible
 
@@ -48,6 +49,11 @@ class Design:
     status: Status
     #: Every point tried: parameters, outcome, largest gain, and whether it met the tolerance.
     tried: tuple[tuple[dict[str, float], float, float, bool], ...]
+
+    def __str__(self) -> str:
+        best = (f"best {name}: {value:.6g}" for name, value in self.parameters.items())
+        tried = f"outcome: {self.outcome:.6g}, the best of {len(self.tried):,} points tried"
+        return "\n".join((*wrapped(self.status), *best, tried, str(self.solution)))
 
     def record(self) -> Record:
         """Record for `equipoise.report.page_of`, which plots the outcome against each parameter.

@@ -2,12 +2,12 @@
 
 import decimal
 import enum
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
-from textwrap import wrap
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -16,7 +16,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.html import ROWS, format_value, html_card, html_facts, html_table
 from equipoise.core.reductions import largest, total
 from equipoise.core.text import ROWS as TEXT_ROWS
-from equipoise.core.text import WIDTH, about, cut, first_rows, not_negative
+from equipoise.core.text import about, cut, first_rows, not_negative, wrapped
 
 #: A NumPy array, or a JAX array on an accelerator.
 Array: TypeAlias = np.ndarray | Any
@@ -30,6 +30,8 @@ SMALLEST = 2e-323
 
 #: Three digits of a bound, never below it.
 UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
+#: Amounts of this size are written in full, without a fraction.
+IN_FULL = (1e3, 1e15)
 
 
 class Outcome(enum.StrEnum):
@@ -78,6 +80,20 @@ def policy_in(value: Any) -> Any:
     return value if policy is None or callable(policy) else policy
 
 
+def amount(number: float, *, upwards: bool = False) -> str:
+    """Return an amount to three digits, or in full from 1,000 on; bounds are rounded `upwards`.
+
+    >>> amount(0.00296), amount(17_400.2), amount(17_400.2, upwards=True), amount(2e18)
+    ('0.00296', '17,400', '17,401', '2e+18')
+    """
+    if IN_FULL[0] <= abs(number) < IN_FULL[1]:
+        return f"{math.ceil(number) if upwards else round(number):,}"
+    text = f"{number + 0.0:.3g}"
+    if upwards and float(text) < number < np.inf:
+        return f"{float(UPWARDS.create_decimal(number)):.3g}"
+    return text
+
+
 def describe_gains(gain: float, upper: float, who: str = "player") -> str:
     """Say what a certificate proves; `upper` is rounded upwards.
 
@@ -86,13 +102,10 @@ def describe_gains(gain: float, upper: float, who: str = "player") -> str:
     >>> describe_gains(0.5, 0.50001, "agent")
     'no agent gains more than 0.501; the largest gain found is 0.5'
     """
-    found = f"the largest gain found is {gain + 0.0:.3g}"
+    found = f"the largest gain found is {amount(gain)}"
     if not upper < np.inf:
         return f"nothing is proven about the gains; {found}"
-    most = f"{upper:.3g}"
-    if float(most) < upper:
-        most = f"{float(UPWARDS.create_decimal(upper)):.3g}"
-    return f"no {who} gains more than {most}; {found}"
+    return f"no {who} gains more than {amount(upper, upwards=True)}; {found}"
 
 
 @final
@@ -104,10 +117,10 @@ class Interval:
 
     **Example**
 
-    >>> import equipoise as eq
-    >>> interval = eq.core.Interval(1.25, 1.5)
-    >>> interval.lower, interval.upper, str(interval)
-    (1.25, 1.5, '1.25 to 1.5')
+    >>> from equipoise.core import Interval
+    >>> interval = Interval(1.25, 1.5)
+    >>> interval.lower, interval.upper, str(interval), f"{interval:.2f}"
+    (1.25, 1.5, '1.25 to 1.5', '1.25 to 1.50')
     """
 
     lower: float
@@ -120,7 +133,10 @@ class Interval:
             raise InputError("upper", f"a number >= {self.lower:g}, the lower end", self.upper)
 
     def __str__(self) -> str:
-        ends = [f"{end:.6g}" for end in (self.lower, self.upper)]
+        return f"{self:.6g}"
+
+    def __format__(self, form: str) -> str:
+        ends = [format(end, form or ".6g") for end in (self.lower, self.upper)]
         return " to ".join(dict.fromkeys(ends))
 
 
@@ -591,7 +607,7 @@ class Solution(Generic[P]):
         """Return the outcome, the value and who plays what, in a few lines."""
         words = about(self)
         lines = [words.title] if words.title else []
-        lines += wrap(str(self.status), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        lines += wrapped(self.status)
         value = np.asarray(self.value, np.float64)
         if value.ndim < 2 and 0 < value.size <= TEXT_ROWS:
             shown = [format_value(number) for number in value.ravel().tolist()]

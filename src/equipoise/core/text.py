@@ -7,6 +7,7 @@ list their rows by these names; nothing here depends on the kind of a game.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -146,6 +147,15 @@ def cut(line: str) -> str:
     100
     """
     return line if len(line) <= WIDTH else line[: WIDTH - 4] + " ..."
+
+
+def wrapped(sentence: object) -> list[str]:
+    """Return the lines of a sentence, which are indented from the second on.
+
+    >>> [len(line) <= WIDTH for line in wrapped("word " * 30)]
+    [True, True]
+    """
+    return wrap(str(sentence), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def not_negative(number: Any, rounding: Any) -> float:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
 from equipoise.core.results import Interval, Outcome, Solution, Status
+from equipoise.core.text import first_rows, wrapped
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._bounds import cost_of_equilibria, gap_of
 from equipoise.networks._solve import solution_of, solve_network
@@ -91,6 +92,21 @@ class Design:
             **({"part of the possible saving": self.saved} if possible else {}),
         }
 
+    def __str__(self) -> str:
+        lines = (f"{name}: {value:.6g}" for name, value in self.facts.items())
+        return "\n".join((*wrapped(self.status), *lines, *self._changed(), str(self.solution)))
+
+    def _changed(self) -> Iterator[str]:
+        """Yield a line for each of the first links with a toll or with added capacity."""
+        if self.what == "tolls":
+            values = np.asarray(self.game.tolls)
+        else:
+            values = np.asarray(self.game.capacity)
+        names = self.game.about
+        rows = ((names.link(int(e)), f"{values[e]:.6g}") for e in self.links)
+        yield f"{self.what} on {len(self.links):,} links"
+        yield from first_rows(rows, len(self.links))
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write all links with their tolls, flows and costs, one per line, tab-separated."""
         flows = self.solution.policy.total
@@ -122,6 +138,13 @@ class Anarchy:
     optimum: Solution
     #: "solved" if both were solved, otherwise how the worse of them ended.
     status: Status
+
+    def __str__(self) -> str:
+        costs = (
+            f"total cost of the {name}: {solution.stats['total_cost']:,.6g}"
+            for name, solution in (("equilibrium", self.equilibrium), ("optimum", self.optimum))
+        )
+        return "\n".join((*wrapped(self.status), f"price of anarchy: {self.ratio}", *costs))
 
 
 @named_arguments

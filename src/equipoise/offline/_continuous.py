@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import InputError, Outcome, Solution, Status
+from equipoise.core.results import amount
 from equipoise.games import ContinuousPolicy
 from equipoise.offline import deep
 from equipoise.offline._dependence import dependence_of, told_dependence
@@ -160,14 +161,16 @@ def _by_kernels(
     elif ends[1, best] > ends[1, 0]:
         refusals.append(
             "the log does not show that the learned policy is better than the log's mean actions: "
-            f"gains are at most {ends[1, best]:.3g}, and {ends[1, 0]:.3g} for the mean actions"
+            f"gains are at most {amount(float(ends[1, best]), upwards=True)}, and "
+            f"{amount(float(ends[1, 0]), upwards=True)} for the mean actions"
         )
     refusal = sentences(*refusals)
     bound = float(ends[1, best])
     promise = (
-        f"with {(1 + level) / 2:.0%} confidence, nobody gains more than {bound:.3g} by deviating "
-        f"to an action that the log shows. Assumptions: rewards are {assumed} in the actions; the "
-        "game does not change; no unrecorded variable drives both actions and rewards"
+        f"with {(1 + level) / 2:.0%} confidence, nobody gains more than "
+        f"{amount(bound, upwards=True)} by deviating to an action that the log shows. "
+        f"Assumptions: rewards are {assumed} in the actions; the game does not change; "
+        "no unrecorded variable drives both actions and rewards"
     )
     if log.numeric_contexts:
         promise += f". Not counted: deviations that depend on {' or '.join(log.numeric_contexts)}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
 from equipoise.core import Outcome, Solution, Status
+from equipoise.core.results import amount
 from equipoise.games import Mixture
 from equipoise.offline._aggregate import KINDS, name_of
 from equipoise.offline._bounds import HIDDEN, Bounds, Part, bounds, known_moves
@@ -345,7 +346,8 @@ class Discrete:
         if refusal is None and found.bound > own.bound:
             words = (
                 "the log does not show that the learned policy is better than the log's own play: "
-                f"gains from it are at most {found.bound:.3g}, and {own.bound:.3g} from the log's "
+                f"gains from it are at most {amount(found.bound, upwards=True)}, and "
+                f"{amount(own.bound, upwards=True)} from the log's "
                 "own play; collect more rows"
             )
             guessed = (
@@ -459,7 +461,8 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
     A bound of zero exceeds it by a rounding error, of at most `rounding`.
     """
     least = (1.0 + found.level) / 2
-    amount = f"more than {found.bound:.3g}" if found.bound > rounding else "anything"
+    most = amount(found.bound, upwards=True)
+    gained = f"more than {most}" if found.bound > rounding else "anything"
     assumed = [
         "the game does not change",
         "no unrecorded variable drives both actions and rewards, which no test can show",
@@ -485,7 +488,7 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
         skipped.append(f"{number} that the log shows too rarely to judge")
     told = f". Not counted: {', and '.join(skipped)}" if skipped else ""
     return (
-        f"with {least:.0%} confidence, no agent gains {amount} by deviating from the advice. "
+        f"with {least:.0%} confidence, no agent gains {gained} by deviating from the advice. "
         f"Assumptions: {'; '.join(assumed)}{told}"
     )
 

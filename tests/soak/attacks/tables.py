@@ -1,6 +1,6 @@
 """Tables of payoffs: bounds, lists, objectives, hard families, files and awkward input, exactly."""
 
-import importlib.util
+import importlib
 import itertools
 import tempfile
 import threading
@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linprog
 
@@ -277,8 +278,6 @@ def many_players(seed: int, seconds: float) -> Iterator[str]:
 
 def best_of_three(seed: int, seconds: float) -> Iterator[str]:
     """The bound on welfare, against all equilibria that Gambit finds."""
-    if importlib.util.find_spec("pygambit") is None:
-        return
     gambit: Any = importlib.import_module("pygambit")
 
     def check(rng: np.random.Generator) -> Iterator[str]:
@@ -361,7 +360,10 @@ def files(seed: int, seconds: float) -> Iterator[str]:
 def awkward_input(seed: int, seconds: float) -> Iterator[str]:
     """Degenerate shapes and types work, or are refused in one line; limits are kept."""
     matrix, normal, rng = eq.MatrixGame, eq.NormalFormGame, np.random.default_rng(seed)
-    numbers = [np.eye(2, dtype=kind) for kind in (bool, np.int8, np.float16, np.longdouble)]
+    numbers = [
+        np.eye(2, dtype=kind) for kind in (bool, np.int8, np.uint64, np.float16, np.longdouble)
+    ]
+    numbers += [jnp.eye(2, dtype=jnp.bfloat16), np.zeros((2, 0, 3, 3)), np.zeros((0, 0, 2, 2))]
     numbers += [[[3.0]], [[3.0, 1, 2]], np.zeros((2, 3, 4, 1)), np.zeros((0, 3, 3)), [[1j, 1]]]
     numbers += [np.zeros((0, 3)), [[np.nan, 1]], [[np.inf, 1]], [[10**400, 0], [0, 1]]]
     numbers += [np.array([[1, 2], [3, "a"]], object), [[Fraction(1, 3), 1], [0, 1]]]

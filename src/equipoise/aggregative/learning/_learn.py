@@ -20,7 +20,8 @@ from equipoise.aggregative.learning._spec import Spec, as_spec
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
 from equipoise.core.errors import named_arguments
-from equipoise.core.results import AggregativeCertificate, Outcome, Solution, Status
+from equipoise.core.results import AggregativeCertificate, Interval, Outcome, Solution, Status
+from equipoise.core.text import wrapped
 from equipoise.games import AggregativePolicy
 from equipoise.runs import FolderInUse, Record, Run, interruptible, resumable
 from equipoise.runs.engines import engine_of
@@ -73,6 +74,16 @@ class Learned:
     stats: dict[str, Any] = field(default_factory=dict)
     #: Policies played, with the episodes they began in; empty unless `history=True`.
     history: tuple[tuple[int, AggregativePolicy, Bounds], ...] = ()
+
+    def __str__(self) -> str:
+        low, high = self.welfare
+        return "\n".join(
+            (
+                *wrapped(self.status),
+                f"{self.episodes:,} episodes; largest width of values: {self.width:.4g}",
+                f"mean welfare: {Interval(float(low.mean()), float(high.mean())):.4g}",
+            )
+        )
 
     @property
     def certificate(self) -> AggregativeCertificate:
