@@ -112,7 +112,7 @@ def test_a_spec_is_checked_as_a_game_is():
     with pytest.raises(ValueError, match="starts: expected states from 0 to 1"):
         Spec([[[1.0], [0.0]]], 2, 2, 0.1, 0.1, starts=[2])
     with pytest.raises(ValueError, match="influence"):
-        Spec([[1.0, 0.0]], 2, 2, 0.1, 0.1)
+        Spec([1.0, 0.0], 2, 2, 0.1, 0.1)
     spec = Spec.of(city(2, 2, 2, counts=[3, 4]))
     apart = spec.one_by_one()
     assert apart.types == apart.agents == 7

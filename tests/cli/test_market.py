@@ -40,7 +40,8 @@ def test_one_command_leads_from_a_messy_table_to_advice(tmp_path):
             if away[day, i] and rng.random() < 0.5:
                 continue  # a missing row; otherwise a row with a gap
             earned = "" if away[day, i] else f"{profit[day, i]:.3f}"
-            words = (day, f"Shop {i}", "north", PRICES[price[day, i]], earned)
+            asked = "" if away[day, i] else PRICES[price[day, i]]
+            words = (day, f"Shop {i}", "north", asked, earned)
             lines.append(",".join(map(str, (*words, ("low", "high")[season[day]], " n/a "))))
     (tmp_path / "sales.csv").write_text("\n".join(lines) + "\n")
     words = ["offline", str(tmp_path / "sales.csv"), "--agent", "seller", "--time", "day"]

@@ -91,7 +91,7 @@ def test_the_report_shows_the_map_with_the_one_that_was_chosen(capsys, tmp_path)
     best = ["--option", "objective=welfare"]
     solve(capsys, tmp_path / "run", "public-good", "--set", "agents=900", *best)
     alts, html = alts_of(tmp_path / "run")
-    expected = "map of 3 equilibria over the aggregate; the best for society is at 1, the chosen"
+    expected = "map of 2 equilibria over the aggregate; the best for society is at 1, the chosen"
     assert any(f"{expected} one at 1" in alt for alt in alts)
     assert ">public-good, agents=900<" in html
     record = Record.load(tmp_path / "run")

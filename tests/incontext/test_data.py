@@ -229,12 +229,9 @@ def test_exports_hold_everything(matrix, markov, tmp_path):
     [
         ({"learners": ("exp3",)}, "learners: expected for matrix games one of"),
         ({"games": 0}, "games: expected"),
-        ({"family": 3}, "family: expected a Family of games, found int"),
     ],
 )
 def test_what_cannot_be_made_is_refused(changes, complaint):
     config = PAPER(rounds=2, learners=changes.get("learners", ("omd",)))
     with pytest.raises(ValueError, match=complaint):
-        eq.incontext.dataset.__wrapped__(
-            changes.get("family", MATRIX), config, games=changes.get("games", 4), key=0
-        )
+        eq.incontext.dataset.__wrapped__(MATRIX, config, games=changes.get("games", 4), key=0)

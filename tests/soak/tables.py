@@ -34,7 +34,11 @@ def normal_form(rng: np.random.Generator, awkward: bool) -> Case:
     table = np.stack([payoffs(rng, actions, awkward) for _ in actions])
     profile = tuple(strategies(rng, (n,), awkward) for n in actions)
     own = [chances(part) for part in profile]
-    return case(eq.certify(eq.NormalFormGame(table), profile), table_gains(table, own), table)
+    return case(
+        eq.certify(eq.NormalFormGame(table, players=table.ndim - 1), profile),
+        table_gains(table, own),
+        table,
+    )
 
 
 def _actions(rng: np.random.Generator) -> tuple[int, ...]:
@@ -67,7 +71,7 @@ def joint(rng: np.random.Generator, awkward: bool) -> Case:
         game, table = eq.MatrixGame(payoff), np.stack([payoff, -payoff])
     else:
         table = np.stack([payoffs(rng, actions, awkward) for _ in actions])
-        game = eq.NormalFormGame(table)
+        game = eq.NormalFormGame(table, players=table.ndim - 1)
     policy = strategies(rng, (int(np.prod(actions)),), awkward)
     weights = chances(policy).reshape(actions)
     concept = str(rng.choice(["ce", "cce"]))

@@ -246,7 +246,7 @@ def test_bad_tolerances_are_refused(tolerance: float) -> None:
 
 
 def test_unknown_options_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match=r"options: .*'tolerance'.*, found \['tol'\]"):
+    with pytest.raises(ValueError, match="found 'tol'; did you mean tolerance"):
         eq.solve(eq.MatrixGame([[1.0]]), tol=1e-3)
 
 

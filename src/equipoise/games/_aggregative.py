@@ -295,8 +295,9 @@ class AggregativeMarkovGame(Crowd):
     elementwise: bool = eqx.field(static=True)
     #: Whether `transition` accepts many aggregates at once.
     transition_elementwise: bool = eqx.field(static=True)
-    #: The Lipschitz constants as declared; None for those that are estimated.
+    #: The Lipschitz constant of the rewards as declared; None if it is estimated.
     declared_lipschitz: float | None = eqx.field(static=True)
+    #: The Lipschitz constant of the transitions as declared; None if it is estimated.
     declared_transition_lipschitz: float | None = eqx.field(static=True)
     #: Names of types, actions and states.
     labels: Labels = eqx.field(static=True)

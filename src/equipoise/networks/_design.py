@@ -46,8 +46,9 @@ class Design:
     solution: Solution
     #: Total cost of the flows found; tolls that are paid do not count.
     total_cost: float
-    #: Total cost of the equilibrium without the design, and with it.
+    #: Total cost of the equilibrium without the design.
     before: Interval
+    #: Total cost of the equilibrium with the design.
     after: Interval
     #: Least total cost that any design of this kind could lead to; no flows under one cost less
     #: than its lower end.

@@ -1,11 +1,13 @@
 """Texts on the page of a record, by kind of record: one row per kind."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from equipoise.core import Outcome
 from equipoise.runs import Record
 
 
@@ -50,7 +52,10 @@ def status_of(record: Record) -> str:
     """
     status = (record.solution or {}).get("status") or record.scalars.get("status")
     if isinstance(status, Mapping):
-        return f"{status.get('name')}: {status.get('message')}"
+        name = status.get("name")
+        with suppress(ValueError):
+            name = Outcome(name)  # present names of outcomes of version 0.2
+        return f"{name}: {status.get('message')}"
     return status if isinstance(status, str) else ""
 
 

@@ -13,6 +13,7 @@ _OLD_NAMES = {
     "stopped": "interrupted",
     "inconsistent": "inexact",
     "behaviour": "refused",
+    "within the proven bound": "not solved",
 }
 _UNKNOWN = "version 0.1 did not record how it ended"
 #: Kind of policy -> its arrays. Aggregative games had a prefix, except in records of learning.

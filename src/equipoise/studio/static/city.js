@@ -129,9 +129,12 @@ export async function open(root, state, save) {
     say(`Total cost ${fmt(found.total_cost)}; no traveller saves more than ${fmt(found.max_upper)}.`);
   }));
 
+  /** The two ends of an interval, or one number where they read alike. */
+  const between = (low, high) => [...new Set([fmt(low, 6), fmt(high, 6)])].join(" to ");
+
   async function anarchy() {
     const found = await oops.guard(() => call("city", "anarchy", body()));
-    if (found) tell(found, h("h2", {}, "Without tolls"), facts([["Price of anarchy, at least", fmt(found.lower, 7)], ["At most", fmt(found.upper, 7)], ["Total cost of the optimum", found.optimum]]));
+    if (found) tell(found, h("h2", {}, "Without tolls"), facts([["Price of anarchy", between(found.lower, found.upper)], ["Total cost of the optimum", found.optimum]]));
   }
 
   /** Show a further result and the code that computes it. */
