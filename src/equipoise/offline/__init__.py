@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from equipoise.offline._log import Log as Log
     from equipoise.offline._model import InteractionMap as InteractionMap
     from equipoise.offline._model import Model as Model
+    from equipoise.offline._number_model import NumericModel as NumericModel
+    from equipoise.offline._number_policy import NumericPolicy as NumericPolicy
     from equipoise.offline._pieces import LogFiles as LogFiles
     from equipoise.offline._select import RankSelection as RankSelection
     from equipoise.offline._select import select_rank as select_rank
@@ -48,6 +50,8 @@ _NAMES = {
     "_select": ("select_rank", "RankSelection"),
     "_fit": ("fit",),
     "_model": ("Model", "InteractionMap"),
+    "_number_model": ("NumericModel",),
+    "_number_policy": ("NumericPolicy",),
     # from a log, or a model, to a policy
     "_learn": ("learn", "Advice"),
     "_solve": ("solve",),

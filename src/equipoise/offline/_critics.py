@@ -62,9 +62,9 @@ class MonteCarloCritic(Critic):
         shape = (self.simulations, 1 + agents * (1 + 2 * horizon))
         common = jax.random.uniform(first, shape, policy.dtype)
         chances = jnp.asarray(self.context_probabilities, policy.dtype)
-        context = _draw(common[:, 0], jnp.broadcast_to(chances, (self.simulations, contexts)))
+        context = draw(common[:, 0], jnp.broadcast_to(chances, (self.simulations, contexts)))
         common = common[:, 1:].reshape(self.simulations, -1, agents)
-        state = _draw(common[:, 0], jnp.asarray(self.dynamics.initial, policy.dtype)[context])
+        state = draw(common[:, 0], jnp.asarray(self.dynamics.initial, policy.dtype)[context])
         found = []
         for h in range(horizon):
             shape = (agents, self.simulations, 2 + 2 * agents * (horizon - h))
@@ -83,9 +83,9 @@ class MonteCarloCritic(Critic):
         """(contexts, states, actions): Q-function of agent i in step h."""
         contexts, horizon, agents, states, actions = policy.shape
         logged = jnp.asarray(self.states, policy.dtype)[context, h, i]
-        own = _draw(uniforms[:, 0], logged)
+        own = draw(uniforms[:, 0], logged)
         covering = (policy + jnp.asarray(self.behaviour, policy.dtype))[context, h, i, own] / 2
-        action = _draw(uniforms[:, 1], covering)
+        action = draw(uniforms[:, 1], covering)
         state = state.at[:, i].set(own)
         total = jnp.zeros(len(context), policy.dtype)
         forced: tuple[Array, Array] | None = (i, action)
@@ -112,16 +112,16 @@ class MonteCarloCritic(Critic):
     ) -> tuple[Array, Array]:
         """Next states and rewards of one joint step; `forced` fixes one agent's action."""
         everybody = jnp.arange(policy.shape[2])
-        action = _draw(uniforms[:, 0], policy[context[:, None], h, everybody, state])
+        action = draw(uniforms[:, 0], policy[context[:, None], h, everybody, state])
         if forced is not None:
             action = action.at[:, forced[0]].set(forced[1])
         move = state * policy.shape[-1] + action
         reward = self.rewards(context * policy.shape[1] + h, move)
         kernel = jnp.asarray(self.dynamics.transitions, policy.dtype)
-        following = _draw(uniforms[:, 1], kernel[context[:, None], h, everybody, state, action])
+        following = draw(uniforms[:, 1], kernel[context[:, None], h, everybody, state, action])
         return following, reward.astype(policy.dtype)
 
 
-def _draw(uniform: Array, chances: Array) -> Array:
+def draw(uniform: Array, chances: Array) -> Array:
     """Draw one index from each distribution on the last axis."""
     return (uniform[..., None] >= jnp.cumsum(chances, -1)[..., :-1]).sum(-1)

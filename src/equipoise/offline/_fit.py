@@ -43,6 +43,7 @@ from equipoise.offline._least_squares import (
 from equipoise.offline._log import Log
 from equipoise.offline._model import InteractionMap, Model
 from equipoise.offline._moments import Design, Moments, columns_of, group_tables
+from equipoise.offline._number_model import fit_numbers
 from equipoise.offline._pieces import LogFiles, check_alike, joined, over
 from equipoise.solvers.no_regret import Dynamics
 
@@ -62,8 +63,8 @@ def fit(
     ridge: Any = "evidence",
     intervals: bool = True,
     level: float = 0.95,
-    **joint: Any,
-) -> Model:
+    **options: Any,
+) -> Any:
     """Fit a game of the given interaction rank to a log.
 
     This is line 3 of DR-AC (Algorithm 1 of the interaction-rank paper): rewards by least squares
@@ -86,8 +87,15 @@ def fit(
             on. "evidence" (the default) chooses the penalties by maximising the evidence.
         intervals: Whether to estimate a confidence interval for the strength of each term.
         level: Confidence level of those intervals.
-        joint: Options of the joint critic: `kind` ("table", "mlp" or "auto"), `width`, `epochs`,
-            `patience`, `key`.
+        options: Options of the joint critic: `kind` ("table", "mlp" or "auto"), `width`, `epochs`,
+            `patience`, `key`. Options for numeric contexts or local states: `degree` of the
+            polynomials (default 2), the class of `transitions` ("table", "linear", "network",
+            "auto" or the result of `transitions.fit`), `key`.
+
+    Returns a `Model`. A log with numeric contexts or local states gives a `NumericModel`, whose
+    rewards have rank 1 or 2 and are linear in polynomials of contexts and states. `ridge` is then
+    one number for all orders, relative to the mean squared error, or chosen by generalised
+    cross-validation.
 
     **Example**
 
@@ -99,13 +107,17 @@ def fit(
     True
     """
     rest = iter((log,) if isinstance(log, Log) else log)
+    if isinstance(log, Log) and log.numeric:
+        if neighbours is not None:
+            raise InputError("neighbours", f"none for a log with {log.numeric}", repr(neighbours))
+        return fit_numbers(log, rank, ridge=ridge, **options)
     first = check_alike(None, next(rest, None))
     if rank == "joint":
-        return fit_joint(first if isinstance(log, Log) else [first, *rest], **joint)
+        return fit_joint(first if isinstance(log, Log) else [first, *rest], **options)
     if rank in KINDS:
         return _fit_aggregate(first if isinstance(log, Log) else None, str(rank))
-    if joint:
-        raise ValueError(f"{sorted(joint)[0]}: expected rank 'joint', found {rank!r}")
+    if options:
+        raise ValueError(f"{sorted(options)[0]}: expected rank 'joint', found {rank!r}")
     rank = checks.check_count("rank", rank)
     if rank > first.agents:
         raise InputError("rank", f"at most {first.agents}, the number of agents", rank)

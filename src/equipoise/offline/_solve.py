@@ -21,6 +21,8 @@ from equipoise.offline._critics import MonteCarloCritic, TermRewards
 from equipoise.offline._gap import estimate_gap
 from equipoise.offline._joint import SampledCritic
 from equipoise.offline._model import Model
+from equipoise.offline._number_model import NumericModel
+from equipoise.offline._number_solve import Settings, solve_numbers
 from equipoise.offline._select import RankSelection
 from equipoise.offline.parameters import Parameters
 from equipoise.offline.theory import chi_squared
@@ -32,17 +34,19 @@ IN_MODEL = "in the fitted model"
 
 @named_arguments
 def solve(
-    model: Model | ContextualGame | DecoupledMarkovGame,
+    model: Model | NumericModel | ContextualGame | DecoupledMarkovGame,
     *,
     selection: RankSelection | None = None,
     behaviour: Any = None,
-    critic: str = "exact",
+    critic: str | None = None,
     regulariser: str = "chi-squared",
     parameters: Parameters | None = None,
     iterations: int | None = None,
     step: float | None = None,
     strength: float | None = None,
-    simulations: int = 256,
+    simulations: int | None = None,
+    degree: int | None = None,
+    units: int | None = None,
     divergence: float = 1.0,
     force: bool = False,
     key: Any = 0,
@@ -63,14 +67,19 @@ def solve(
             choice does not beat a constant (`selection.nothing`), nothing is learned. To judge a
             rank of your own, use `select_rank(log, ranks=(rank,), joint=False)`.
         behaviour: Policy to stay near: a product policy or "uniform". Default: the model's own.
-        critic: "exact" (uses the others' occupancies) or "monte-carlo" (Algorithm 2).
+        critic: "exact" (uses the others' occupancies; the default) or "monte-carlo" (Algorithm 2).
+            In a model of numbers, only the latter.
         regulariser: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
         parameters: Sets the next three arguments at once, for example from `parameters.paper`.
         iterations: T, the number of iterations. Default: from `parameters.default`, as for the
             next two arguments.
         step: Eta, the step size.
         strength: Lambda, the weight of the penalty for leaving the behaviour policy.
-        simulations: Number of simulated samples per iteration of a Monte-Carlo critic.
+        simulations: Number of simulated samples per iteration of a Monte-Carlo critic. Default:
+            256, or 2,000 in a model of numbers.
+        degree: In a model of numbers, the degree of the polynomials of context and own state that
+            span the critic's class F, for every own action. Default: 3.
+        units: Number of rectified units with random weights that this class has too. Default: 0.
         divergence: The constant C of Theorem 2: deviations with at most this expected chi^2 count
             as on the log's support.
         force: Learn even if there is too little data or nothing to learn.
@@ -96,6 +105,27 @@ def solve(
     """
     if regulariser not in STEPS:
         raise InputError("regulariser", f"one of {', '.join(STEPS)}", repr(regulariser))
+    if isinstance(model, NumericModel):
+        if selection is not None or divergence != 1.0:
+            name = "divergence" if selection is None else "selection"
+            raise InputError(name, "no value for a model of numbers", name)
+        if critic not in (None, "monte-carlo"):
+            raise InputError("critic", "'monte-carlo' for a model of numbers", repr(critic))
+        asked = {"iterations": iterations, "step": step, "strength": strength}
+        settings = Settings(
+            _chosen(model, model.layout.horizon, parameters, asked),
+            regulariser,
+            checks.check_count("simulations", 2_000 if simulations is None else simulations),
+            checks.check_count("degree", 3 if degree is None else degree, 0),
+            checks.check_count("units", 0 if units is None else units, 0),
+            "" if force else _too_little(model, None),
+        )
+        return solve_numbers(model, behaviour, settings, key)
+    for name, value in (("degree", degree), ("units", units)):
+        if value is not None:
+            raise InputError(name, "no value for a model of tables", value)
+    critic = "exact" if critic is None else critic
+    simulations = 256 if simulations is None else simulations
     if critic not in ("exact", "monte-carlo"):
         raise InputError("critic", "'exact' or 'monte-carlo'", repr(critic))
     fitted = model if isinstance(model, Model) else None
@@ -252,6 +282,20 @@ def _parameters(
             _, q, _ = iterate(ExactCritic.of(game), behaviour, step=1.0, iterations=1)
             scale, enough = max(float(q.std()), 1e-3), np.inf
         given = defaults.default(scale, enough, horizon=behaviour.shape[1])
+    return _checked(given, asked)
+
+
+def _chosen(
+    model: NumericModel, horizon: int, given: Parameters | None, asked: dict[str, Any]
+) -> Parameters:
+    """Parameters in a model of numbers."""
+    if given is None:
+        enough = model.samples_per_parameter
+        given = defaults.default(model.reward_scale, enough, horizon=horizon)
+    return _checked(given, asked)
+
+
+def _checked(given: Parameters, asked: dict[str, Any]) -> Parameters:
     chosen = replace(given, **{name: x for name, x in asked.items() if x is not None})
     checks.check_count("iterations", chosen.iterations)
     checks.check_range("step", chosen.step, 0.0, np.inf, low_open=True, high_open=True)
@@ -280,7 +324,7 @@ def _sampled_certificate(
     return TableCertificate(best - values, unproven, values, method, concept)
 
 
-def _too_little(fitted: Model | None, selection: RankSelection | None) -> str:
+def _too_little(fitted: Model | NumericModel | None, selection: RankSelection | None) -> str:
     """Say why there is too little data and what to do; empty if there is enough."""
     if selection is not None and (fitted is None or selection.chosen != fitted.rank):
         found = f"rank {selection.chosen}"

@@ -70,7 +70,7 @@ class Transitions(eqx.Module):
     held_out: eqx.AbstractVar[tuple[tuple[str, float], ...]]
 
     @abstractmethod
-    def advance(self, h: int, common: Array, local: Array, action: Array, key: jax.Array) -> Array:
+    def advance(self, h: Any, common: Array, local: Array, action: Array, key: jax.Array) -> Array:
         """Draw next states (rows, width) of one agent, whose arrays have no axis of agents.
 
         `common` (rows, numbers) and `local` (rows, width) are as in `_numbers`; `action` (rows,).
@@ -117,7 +117,7 @@ class Transitions(eqx.Module):
         return found.argmax(-1) if self.layout.states else found
 
     def everybody(
-        self, h: int, common: Array, local: Array, actions: Array, key: jax.Array
+        self, h: Any, common: Array, local: Array, actions: Array, key: jax.Array
     ) -> Array:
         """Draw next states (rows, agents, width) of all agents."""
 
@@ -131,7 +131,7 @@ class Transitions(eqx.Module):
 
 @eqx.filter_jit
 def _advance_all(
-    fitted: Transitions, h: int, common: Array, local: Array, actions: Array, key: jax.Array
+    fitted: Transitions, h: Any, common: Array, local: Array, actions: Array, key: jax.Array
 ) -> Array:
     return fitted.everybody(h, common, local, actions, key)
 
@@ -164,11 +164,13 @@ class TableTransitions(Transitions):
     held_out: tuple[tuple[str, float], ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True, default="table")
 
-    def advance(self, h: int, common: Array, local: Array, action: Array, key: jax.Array) -> Array:
+    def advance(self, h: Any, common: Array, local: Array, action: Array, key: jax.Array) -> Array:
         """Draw a cell, and a number uniformly within it."""
         first, second = jax.random.split(key)
         given = _given(self.layout, self.cells, common, local, action, self.ends)
-        chances = jnp.asarray(self.chances[min(h, len(self.chances) - 1)], local.dtype)[given]
+        chances = jnp.asarray(self.chances, local.dtype)[
+            jnp.minimum(h, len(self.chances) - 1), given
+        ]
         drawn = jax.random.categorical(first, jnp.log(chances))
         if self.layout.states:
             return jax.nn.one_hot(drawn, self.layout.states, dtype=local.dtype)
@@ -265,9 +267,9 @@ class GaussianTransitions(Transitions):
     held_out: tuple[tuple[str, float], ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True, default="linear")
 
-    def advance(self, h: int, common: Array, local: Array, action: Array, key: jax.Array) -> Array:
+    def advance(self, h: Any, common: Array, local: Array, action: Array, key: jax.Array) -> Array:
         """Draw from a Gaussian."""
-        own = jax.tree.map(lambda x: jnp.asarray(x, local.dtype)[min(h, len(x) - 1)], self)
+        own = jax.tree.map(lambda x: jnp.asarray(x, local.dtype)[jnp.minimum(h, len(x) - 1)], self)
         noise = jax.random.normal(key, local.shape, local.dtype)
         return own.means(inputs_of(self.layout, common, local, action)) + noise @ own.root.T
 
