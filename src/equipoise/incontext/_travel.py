@@ -120,7 +120,7 @@ def _avoids(moves: np.ndarray, goal: int) -> np.ndarray:
     # The largest set of states that some policy never leaves, without the goal.
     kept = np.arange(len(moves)) != goal
     while True:
-        stays = kept & (~possible[:, :, ~kept].any(2)).any(1)
+        stays = kept & np.any(~np.any(possible[:, :, ~kept], axis=2), axis=1)
         if (stays == kept).all():
             break
         kept = stays

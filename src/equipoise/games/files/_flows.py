@@ -145,8 +145,8 @@ def _check_one(table: Any) -> None:
     """Refuse a table with several columns of flows that differ."""
     columns = {name: (name,) for name in _VOLUMES[:4]}
     found = table_columns("table", table, columns, ())
-    first = next(iter(found.values()), None)
-    if any(not np.array_equal(first, other) for other in found.values()):
+    values = list(found.values())
+    if any(not np.array_equal(values[0], other) for other in values):
         hint = "name the column of flows: flow=, or --flow"
         raise InputError("table", "one column of flows", " and ".join(found), hint)
 
