@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from equipoise.papers import interaction_rank
+from equipoise.papers import (
+    interaction_rank,
+    interaction_rank_estimated,
+    rows_of,
+)
 
 SMALL = interaction_rank.Config(
     agents=(3,),
@@ -42,3 +46,15 @@ def test_all_panels():
 def test_an_unknown_panel_is_refused():
     with pytest.raises(ValueError, match="panels: expected panels among"):
         interaction_rank.run(interaction_rank.Config(panels=("moon",)))
+
+
+def test_gaps_fall_with_the_error_of_the_rewards():
+    config = interaction_rank_estimated.Config(
+        agents=(3, 4), samples=(300, 30_000), games=1, iterations=500
+    )
+    rows = rows_of(interaction_rank_estimated.run(config).tables["gaps"])
+    assert len(rows) == 8
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        assert second["error"] < first["error"] / 10
+        assert second["bound"] < first["bound"]
+        assert max(first["gap"], first["gap, printed"]) < first["bound"]
