@@ -12,7 +12,8 @@ import pytest
 from equipoise.cli import main
 from equipoise.cli._parsing import parse
 from equipoise.cli.pretrain import BEST, Pretrain
-from equipoise.incontext import Config, load
+from equipoise.games import families
+from equipoise.incontext import Config, dataset, description, family_of, load
 from equipoise.runs import Run
 
 TINY = [
@@ -128,6 +129,46 @@ def test_families_are_what_the_flags_say(arguments, family):
         assert made.discount == 0.5
 
 
+def test_rewards_of_a_base_are_scaled_if_asked_for(capsys, tmp_path):
+    base = tmp_path / "base.csv"
+    base.write_text("0,3\n2,-1\n")
+    words = ["--family", "perturbed", "--base", str(base), "--run", str(tmp_path / "run"), *TINY]
+    assert main(["pretrain", *words, "--steps", "2"]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "--base: expected rewards in [0, 1], found [-1, 3]; --scale-rewards moves" in message
+    assert main(["pretrain", *words, "--steps", "2", "--scale-rewards"]) == 0
+    assert family_of(tmp_path / "run").reward_range == (-1.0, 3.0)
+
+
+def test_games_of_a_folder_are_trained_on(capsys, tmp_path):
+    folder, run = tmp_path / "games", tmp_path / "run"
+    folder.mkdir()
+    for i in range(4):
+        (folder / f"{i}.csv").write_text(f"0,{i + 1}\n{i},2\n")
+    command = ["pretrain", "--games", str(folder), "--run", str(run), *TINY, "--steps", "2"]
+    assert main(command) == 0
+    assert "equipoise evaluate" in capsys.readouterr().out
+    assert description(run)["family"]["rewards"]["games"] == [3, 1]
+
+
+def test_data_are_learned_from(capsys, tmp_path):
+    config = Config.paper(rounds=4, expert="omd", batch=8)
+    data = tmp_path / "data.npz"
+    dataset(families.uniform(2), config, games=16, key=0).export(data)
+    run = tmp_path / "run"
+    command = ["pretrain", "--data", str(data), "--run", str(run), *TINY, "--steps", "2"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "held-out divergence" in out
+    assert "equipoise evaluate" not in out
+    found = description(run)["config"]
+    assert (found["loss"], found["stop_on"], found["patience"]) == ("expert", "kl", 5)
+    assert load(run).actions == (2, 2)
+    assert main([*command[:4], str(tmp_path / "other"), *command[5:], "--family", "uniform"]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "--data: expected labels for 3 actions, found labels for 2" in message
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -136,6 +177,13 @@ def test_families_are_what_the_flags_say(arguments, family):
         (["--base", "pennies"], "--base: expected this option only with --family"),
         (["--layers", "0"], "layers: expected a whole number"),
         (["--width", "30"], "width: expected a multiple of heads"),
+        (["--validation", "0.2"], "--validation: expected this option only with --data"),
+        (["--scale-rewards"], "--scale-rewards: expected this option only with --base"),
+        (["--games", "mine", "--family", "uniform"], "--games: expected a folder or --family"),
+        (["--games", "mine", "--actions", "3"], "--actions: expected no value with --games"),
+        (["--data", "mine", "--actions", "3"], "--actions: expected no value with --data"),
+        (["--data", "mine"], "--data: expected a file or a folder, found nothing at mine"),
+        (["--games", "mine"], "--games: expected a folder or a file with games, found nothing"),
         (["--columns", "2", "--shared", "True"], "shared: expected a symmetric family"),
         (["--seed", "-1"], "--seed: expected a number"),
     ],

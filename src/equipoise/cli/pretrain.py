@@ -1,6 +1,6 @@
 """`equipoise pretrain`: train players that learn an unseen game while they play it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -39,6 +39,8 @@ class Pretrain:
       equipoise pretrain --family uniform --actions 3 --rounds 256 --run runs/iid3
       equipoise pretrain --preset paper --family perturbed --scale 0.1 --run runs/paper
       equipoise pretrain --preset any --family mixture --actions 6 --run runs/any
+      equipoise pretrain --data trajectories/ --rounds 64 --run runs/imitator
+      equipoise pretrain --games my-games/ --rounds 256 --run runs/mine
     """
 
     ARGUMENTS: ClassVar = {"name": "--start"}
@@ -47,10 +49,11 @@ class Pretrain:
 
     #: Family of random games: independent rewards (uniform or gaussian), games near one game
     #: (perturbed), or games of many kinds (mixture). With --tokens adaptive, a mixture has games of
-    #: all sizes up to --actions and --states.
-    family: Literal["uniform", "gaussian", "perturbed", "mixture"] = "uniform"
+    #: all sizes up to --actions and --states. Default: uniform, unless --data or --games is given.
+    family: Literal["uniform", "gaussian", "perturbed", "mixture"] | None = None
     #: Number of actions of the row player, and of the column player unless --columns is given.
-    actions: int = 3
+    #: Default: 3.
+    actions: int | None = None
     #: Number of actions of the column player. Default: the same as for the row player.
     columns: int | None = None
     #: Number of states of Markov games. Default: matrix games, which have no states.
@@ -65,6 +68,22 @@ class Pretrain:
     #: Base of perturbed games: a file or a named game, with rewards in [0, 1]. Default: a random
     #: game.
     base: Annotated[str | None, tyro.conf.arg(metavar="GAME")] = None
+    #: Move the rewards of --base into [0, 1] if they are not in it.
+    scale_rewards: bool = False
+    #: Games of your own in place of a family: a folder with .nfg, .csv and .npz files of games of
+    #: one size, or one file with a batch of games. A fifth of them is held out for evaluation.
+    #: Rewards are moved into [0, 1].
+    games: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+
+    # -- data
+
+    #: Learn from fixed trajectories with an expert's answers instead of playing games: an .npz or
+    #: .parquet file, or a folder of such files. Without --loss the loss is then "expert", and the
+    #: divergence from the expert on validation data stops training (--stop-on kl --patience 5).
+    #: With --family or --games besides, NashConv is measured on such games.
+    data: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+    #: Share of the trajectories that are not learned from. Default: 0.1.
+    validation: float | None = None
 
     # -- run
 
@@ -97,38 +116,64 @@ class Pretrain:
         check_only_with_states(
             self.states, discount=self.discount, concentration=self.concentration
         )
-        if self.base is not None and self.family != "perturbed":
-            raise InputError("base", "this option only with --family perturbed", self.family)
-        if self.scale is not None and self.family not in ("perturbed", "gaussian"):
-            raise InputError(
-                "scale", "this option only with --family perturbed or gaussian", self.family
-            )
-        if self.concentration is not None and self.family == "mixture":
-            raise InputError("concentration", "no value with --family mixture", self.concentration)
-        family = self._family()
+        self._check_options()
+        family, config = self._family(), self.training
+        if self.data is not None:
+            config = _imitating(config, self.preset, family)
         start = None if self.start is None else eq.incontext.load(self.start)
 
         def train(run: Path) -> Any:
             options = {"key": self.seed, "run": run, "start": start}
-            return eq.incontext.pretrain(family, self.training, **options)
+            options |= {"data": self.data, "validation": self.validation}
+            return eq.incontext.pretrain(family, config, **options)
 
         folder, known, players = in_run_folder(self.run, "pretrain", train)
         finished = (folder / "record.json").exists()
         self._show(players, folder, known, finished)
         return 0
 
+    def _check_options(self) -> None:
+        """Refuse options that do not go together."""
+        if self.validation is not None and self.data is None:
+            raise InputError("validation", "this option only with --data", self.validation)
+        if self.games is not None:
+            if self.family is not None:
+                raise InputError("games", "a folder or --family, not both", self.games)
+            for name in ("actions", "columns", "states"):
+                if (value := getattr(self, name)) is not None:
+                    raise InputError(name, "no value with --games", value)
+        elif self.data is not None and self.family is None:
+            for name in ("actions", "columns", "states"):
+                if (value := getattr(self, name)) is not None:
+                    raise InputError(name, "no value with --data but no --family", value)
+        name = self.family or "uniform"
+        if self.base is not None and name != "perturbed":
+            raise InputError("base", "this option only with --family perturbed", name)
+        if self.scale_rewards and self.base is None:
+            raise InputError("scale_rewards", "this option only with --base", "none")
+        if self.scale is not None and name not in ("perturbed", "gaussian"):
+            expected = "this option only with --family perturbed or gaussian"
+            raise InputError("scale", expected, name)
+        if self.concentration is not None and name == "mixture":
+            raise InputError("concentration", "no value with --family mixture", self.concentration)
+
     def _family(self) -> Any:
+        if self.games is not None:
+            return families.of(self.games)
+        if self.data is not None and self.family is None:
+            return None
         given = {name: getattr(self, name) for name in ("states", "discount", "concentration")}
         more: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
         scale: dict[str, Any] = {} if self.scale is None else {"scale": self.scale}
-        actions = (self.actions, self.actions if self.columns is None else self.columns)
+        rows = 3 if self.actions is None else self.actions
+        actions = (rows, rows if self.columns is None else self.columns)
         if self.family == "mixture":
             fewest = 2 if self.training.tokens == "adaptive" else None
             return families.mixture(actions, fewest=fewest, **more)
         if self.family == "gaussian":
             return families.gaussian(actions, **scale, **more)
         uniform = families.uniform(actions, **more)
-        if self.family == "uniform":
+        if self.family in (None, "uniform"):
             return uniform
         base = uniform.sample(key=self.seed)
         if self.base is not None:
@@ -136,7 +181,13 @@ class Pretrain:
             if base.kind not in ("matrix", "markov"):
                 found = f"{self.base}, a game of kind {base.kind}"
                 raise InputError("base", "a matrix game or a Markov game", found)
-        return families.perturbed(base, **scale)
+        try:
+            return families.perturbed(base, **scale, scale_rewards=self.scale_rewards)
+        except InputError as error:
+            if error.argument != "base" or not error.hint:
+                raise
+            hint = "--scale-rewards moves them into it"
+            raise InputError("base", error.expected, error.found, hint) from error
 
     def _show(self, players: Any, folder: Path, known: bool, finished: bool) -> None:
         rows = read_metrics(folder) if (folder / "metrics.jsonl").exists() else []
@@ -152,16 +203,24 @@ class Pretrain:
                 }
             )
         else:
-            shown = [(r["step"], _mean(r["loss"]), _mean(r["gap"])) for r in rows if "gap" in r]
-            unit = "" if players.states is None else f"; held-out NashConv: {MARKOV_UNIT}"
-            print_table(Table(("step", "loss", "held-out NashConv"), shown), f"Pre-training{unit}")
+            measured = {"loss": "loss"}
+            names = {"gap": "held-out NashConv", "held_out_kl": "held-out divergence"}
+            measured |= {key: name for key, name in names.items() if any(key in r for r in rows)}
+            if self.data is None:
+                measured = {"loss": "loss", "gap": names["gap"]}
+            last = list(measured)[-1]
+            shown = [(r["step"], *(_mean(r[key]) for key in measured)) for r in rows if last in r]
+            unit = ""
+            if players.states is not None and "gap" in measured:
+                unit = f"; held-out NashConv: {MARKOV_UNIT}"
+            print_table(Table(("step", *measured.values()), shown), f"Pre-training{unit}")
             how = " (finished earlier; read from disk)" if known else ""
             where = folder if finished else folder / BEST
             print_pairs(
                 [
                     ("players", f"{where}{how}"),
                     ("parameters of a model", players.parameters),
-                    ("to evaluate them", f"equipoise evaluate {where}"),
+                    *([] if self.data else [("to evaluate them", f"equipoise evaluate {where}")]),
                 ]
             )
         if not finished:
@@ -170,6 +229,22 @@ class Pretrain:
                 f" after about {step:,} of {self.training.steps:,} steps; the best players so far "
                 f"are in {folder / BEST}; to resume, run the same command again"
             )
+
+
+def _imitating(config: Config, preset: str, family: Any) -> Config:
+    """Return the config for data, where settings that are not those of the preset stay.
+
+    >>> _imitating(Config(), "default", None).stop_on
+    'kl'
+    """
+    plain = Config.preset(preset)
+    if config.loss == plain.loss and plain.loss != "expert":
+        config = replace(config, loss="expert")
+    if config.stop_on == plain.stop_on == "gap" and family is None:
+        config = replace(config, stop_on="kl")
+    if config.patience is None and config.stop_on != "cross-entropy":
+        config = replace(config, patience=5)
+    return config
 
 
 def _mean(values: Any) -> float:

@@ -9,6 +9,7 @@ The functions at the end of this module build families.
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -29,19 +30,23 @@ from equipoise.games._interaction_families import (
     polymatrix,
     zero_sum_polymatrix,
 )
+from equipoise.games._listed_games import ListedGames, range_of, read_games, scaled
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._mixed_families import KINDS, MixedRewards, check_kinds
 
 __all__ = [
     "KINDS",
+    "Draw",
     "Family",
     "InteractionFamily",
+    "ListedGames",
     "congestion",
     "gaussian",
     "interaction_rank",
     "mixture",
     "network",
+    "of",
     "perturbed",
     "polymatrix",
     "uniform",
@@ -54,7 +59,25 @@ BLOCK_ENTRIES = 1 << 20
 
 
 class Draw(eqx.Module):
-    """A distribution of one array: the rewards of a game, or its transitions."""
+    """A distribution of one array: the rewards of a game, or its transitions.
+
+    Subclass it to write a family of your own, and pass an instance to `Family`. The call must be
+    a pure function of the key that JAX can trace and `vmap`. Rewards have the shape (rows, columns)
+    or (states, rows, columns) and lie in [0, 1]. Transitions have one more axis, of next states,
+    which sums to one. Parameters are fields of the class.
+
+    **Example**
+
+    >>> import jax, equipoise as eq
+    >>> class Powers(eq.games.families.Draw):
+    ...     power: float
+    ...
+    ...     def __call__(self, key, shape):
+    ...         return jax.random.uniform(key, shape) ** self.power
+    >>> family = eq.games.families.Family("powers", (3, 3), Powers(4.0))
+    >>> family.sample(10, key=0).payoff.shape
+    (10, 3, 3)
+    """
 
     @abstractmethod
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -87,6 +110,8 @@ class PerturbedRewards(Draw):
 
     base: np.ndarray | jax.Array
     scale: float
+    #: Rewards of the base game as it was, which became 0 and 1.
+    reward_range: tuple[float, float] = eqx.field(static=True, default=(0.0, 1.0))
 
     def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the rewards of one game."""
@@ -143,7 +168,7 @@ class Family(eqx.Module, metaclass=NamedArguments):
     #: (rows, columns)
     actions: tuple[int, int] = eqx.field(static=True)
     #: Draws the rewards of a game.
-    rewards: Draw | MixedRewards
+    rewards: Draw | MixedRewards | ListedGames
     #: Number of states of a Markov game; None for matrix games.
     states: int | None = eqx.field(static=True, default=None)
     #: Discount factor of a Markov game.
@@ -156,13 +181,32 @@ class Family(eqx.Module, metaclass=NamedArguments):
     #: same law, so that swapping the players leaves the family unchanged. False around a base game.
     symmetric: bool = eqx.field(static=True, default=False)
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The rewards that became 0 and 1: what `play` needs as `reward_range` for such games."""
+        return getattr(self.rewards, "reward_range", (0.0, 1.0))
+
+    @property
+    def held_out(self) -> "Family":
+        """The family of the games that training must not see.
+
+        It is the family itself unless the games are listed (`of`), since otherwise every draw is a
+        new game.
+        """
+        if not isinstance(self.rewards, ListedGames):
+            return self
+        if self.rewards.held_out is None:
+            expected = "a family with held-out games, from families.of(games, held_out=0.2)"
+            raise InputError("family", expected, f"none in {self.name!r}")
+        return replace(self, rewards=self.rewards.held_out)
+
     def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
         labels = None if self.base is None else self.base.labels
         if self.states is None:
             return MatrixGame(self.rewards(key, self.actions), labels=labels)
         shape = (self.states, *self.actions)
-        if isinstance(self.rewards, MixedRewards):
+        if isinstance(self.rewards, MixedRewards | ListedGames):
             return MarkovGame(*self.rewards.markov(key, shape), self.discount)
         if self.transitions is None:
             raise InputError("transitions", "the transitions of a family of Markov games", None)
@@ -198,6 +242,9 @@ class Family(eqx.Module, metaclass=NamedArguments):
         checks.check_memory("games", sizes, "the games", "draw fewer or smaller games")
         # The block size does not depend on the number of games requested.
         entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
+        if isinstance(self.rewards, ListedGames):
+            drawn = self._listed(count, as_key(key))
+            return drawn[0] if games is None else drawn
         block, key = max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries)), as_key(key)
         with double_precision():
             blocks = [
@@ -206,6 +253,18 @@ class Family(eqx.Module, metaclass=NamedArguments):
             ]
         drawn = frozen(jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks))
         return drawn[0] if games is None else drawn
+
+    def _listed(self, count: int, key: jax.Array) -> MatrixGame | MarkovGame:
+        """Take listed games in random order, each once before any comes again."""
+        listed = self.rewards
+        if not isinstance(listed, ListedGames):
+            raise InputError("rewards", "a list of games", type(listed).__name__)
+        index, labels = listed.order(count, key), None if self.base is None else self.base.labels
+        reward = np.asarray(listed.reward, float)[index]
+        if listed.transition is None:
+            return MatrixGame(reward, labels=labels)
+        moves = np.asarray(listed.transition, float)[index]
+        return MarkovGame(reward, moves, self.discount, labels=labels)
 
 
 @eqx.filter_jit
@@ -334,7 +393,58 @@ def mixture(
 
 
 @named_arguments
-def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
+def of(games: Any, *, held_out: float = 0.2, name: str = "listed", key: Any = 0) -> Family:
+    """Return games of your own as a family, whose draws are games of the list.
+
+    A share of the games is held out: draws never return them, `Family.held_out` is the family of
+    these games, and `pretrain` selects weights and measures players on them. Rewards that are not
+    in [0, 1] are moved into it, all games by the same factors: `Family.reward_range` has the
+    smallest and the largest reward. `sample` takes games in random order, each once before any
+    comes again.
+
+    **Arguments**
+
+    - `games`: a batch of matrix games or of Markov games, a list of games, or a folder with `.nfg`,
+      `.csv` and `.npz` files. All games have one size.
+    - `held_out`: share of the games that are held out, at least one game unless it is 0.
+    - `name`: name of the family in tables and run folders.
+    - `key`: key of the random split.
+
+    **Example**
+
+    >>> import numpy as np, equipoise as eq
+    >>> tables = np.random.default_rng(0).integers(-5, 6, size=(10, 2, 3))
+    >>> family = eq.games.families.of(eq.MatrixGame(tables))
+    >>> family.actions, family.rewards.count, family.held_out.rewards.count, family.reward_range
+    ((2, 3), 8, 2, (-5.0, 5.0))
+    """
+    checks.check_range("held_out", held_out, 0.0, 1.0, high_open=True)
+    batch = read_games(games)
+    rewards = batch.payoff if isinstance(batch, MatrixGame) else batch.reward
+    count, reward_range = len(rewards), range_of(rewards)
+    apart = max(1, round(held_out * count)) if held_out > 0.0 else 0
+    if apart >= count:
+        raise InputError("games", "at least two games, since some are held out", count)
+    order = np.asarray(jax.random.permutation(as_key(key), count))
+    moves = None if isinstance(batch, MatrixGame) else np.asarray(batch.transition)
+    rewards = scaled(rewards, reward_range)
+
+    def some(index: np.ndarray, held: ListedGames | None = None) -> ListedGames:
+        own = None if moves is None else moves[index]
+        return ListedGames(rewards[index], own, reward_range, held)
+
+    held = some(np.sort(order[:apart])) if apart else None
+    listed = some(np.sort(order[apart:]), held)
+    rows, columns = batch.actions
+    if isinstance(batch, MatrixGame):
+        return Family(name, (rows, columns), listed)
+    return Family(name, (rows, columns), listed, states=batch.states, discount=batch.discount)
+
+
+@named_arguments
+def perturbed(
+    base: MatrixGame | MarkovGame, scale: float = 0.1, *, scale_rewards: bool = False
+) -> Family:
     """Games near a base game: the in-context paper's family, where `scale` is its rho.
 
     Rewards are those of the base plus uniform noise on [-scale, scale], clipped to [0, 1].
@@ -342,6 +452,10 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
     `scale`. The paper says only "perturbed ... with controlled perturbation magnitude"; this is our
     reading. With a small scale, memorising the base game's equilibrium already does well: use it
     as a baseline.
+
+    With `scale_rewards`, the rewards of the base are first moved into [0, 1] if they are not in it.
+    `Family.reward_range` then has the smallest and the largest of them, which `play` needs for
+    games in the unit of the base.
 
     **Example**
 
@@ -355,13 +469,22 @@ def perturbed(base: MatrixGame | MarkovGame, scale: float = 0.1) -> Family:
         raise InputError("base", "one MatrixGame or MarkovGame", repr(base))
     checks.check_range("scale", scale, 0.0, np.inf, high_open=True)
     rewards = base.payoff if isinstance(base, MatrixGame) else base.reward
-    if not (np.min(rewards) >= 0.0 and np.max(rewards) <= 1.0):
+    if not isinstance(base, MatrixGame):
+        base.check_stationary_zero_sum("base")
+    reward_range = range_of(rewards)
+    if reward_range != (0.0, 1.0) and not scale_rewards:
         low, high = np.min(rewards), np.max(rewards)
-        raise InputError("base", "rewards in [0, 1]", f"[{low:.6g}, {high:.6g}]")
-    draw = PerturbedRewards(rewards, float(scale))
+        hint = "scale_rewards=True moves them into it"
+        raise InputError("base", "rewards in [0, 1]", f"[{low:.6g}, {high:.6g}]", hint)
+    if reward_range != (0.0, 1.0):
+        rewards = scaled(rewards, reward_range)
+        if isinstance(base, MatrixGame):
+            base = MatrixGame(rewards, labels=base.labels)
+        else:
+            base = MarkovGame(rewards, base.transition, base.discount, labels=base.labels)
+    draw = PerturbedRewards(rewards, float(scale), reward_range)
     if isinstance(base, MatrixGame):
         return Family("perturbed", base.actions, draw, base=base)
-    base.check_stationary_zero_sum("base")
     rows, columns = base.actions
     return Family(
         "perturbed",

@@ -9,6 +9,7 @@ from equipoise.incontext._players import Player, Players, initial_players, play
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import BEST, pretrain
+from equipoise.incontext._trajectories import Trajectories
 from equipoise.incontext.data import Batch, Dataset, dataset
 from equipoise.incontext.duel import Duel, Turn
 from equipoise.incontext.evaluation import evaluate, evaluate_saved
@@ -24,6 +25,7 @@ __all__ = [
     "GuardedPlayer",
     "Player",
     "Players",
+    "Trajectories",
     "Turn",
     "construct",
     "dataset",

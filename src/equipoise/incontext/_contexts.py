@@ -50,6 +50,14 @@ class Written(eqx.Module):
     seen: Array
 
 
+class Answers(eqx.Module):
+    """An expert's policies before every round of recorded play, at the state of the round."""
+
+    policies: Float[Array, "2 batch rounds actions"]
+    #: Weights of the rounds in the loss, with mean 1; 0 after the end of a shorter trajectory.
+    weights: Float[Array, "2 batch rounds"]
+
+
 class Context(eqx.Module):
     """Histories of both players; axes are (seats, batch, rounds, ...)."""
 
@@ -459,3 +467,19 @@ def imitation_loss(
     cross = -(labels * log).sum(-1).mean()
     entropy = -jax.scipy.special.xlogy(labels, labels).sum(-1).mean()
     return cross, cross - entropy
+
+
+def recorded_loss(
+    players: Players, models: Transformer, context: Context, answers: Answers
+) -> tuple[Array, Array]:
+    """Return the paper's Eq. (1) for recorded play, and the divergence from the expert.
+
+    Policies are those before every round, given the states and what was played before.
+    """
+    before = np.arange(context.actions.shape[2])
+    x, y = policies_after(players, models, context, before)
+    here = visited(jnp.stack([x, y]), context.states)
+    expert, weights = answers.policies, answers.weights
+    cross = -(expert * jnp.log(jnp.maximum(here, 1e-12))).sum(-1)
+    entropy = -jax.scipy.special.xlogy(expert, expert).sum(-1)
+    return (weights * cross).mean(), (weights * (cross - entropy)).mean()

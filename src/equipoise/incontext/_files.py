@@ -13,7 +13,7 @@ from equipoise.core import InputError, checks, weights
 from equipoise.core.errors import named_arguments
 from equipoise.core.plain import read_json
 from equipoise.games import MarkovGame, MatrixGame, families
-from equipoise.games.families import Family
+from equipoise.games.families import Family, ListedGames
 from equipoise.incontext._config import Config
 from equipoise.incontext._players import Players, initial_players
 
@@ -36,7 +36,11 @@ def describe_family(family: Family) -> dict[str, Any]:
     """
 
     def plain(part: Any) -> dict[str, Any]:
-        values = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in vars(part).items()}
+        if isinstance(part, ListedGames):
+            return {"kind": "ListedGames", **part.describe()}
+        values = {k: _plain(v) for k, v in vars(part).items()}
+        if values.get("reward_range") == (0.0, 1.0):
+            del values["reward_range"]
         return {"kind": type(part).__name__, **values}
 
     described: dict[str, Any] = {
@@ -49,6 +53,32 @@ def describe_family(family: Family) -> dict[str, Any]:
     if family.transitions is not None:
         described["transitions"] = plain(family.transitions)
     return described
+
+
+#: Kinds of rewards that `restore_family` knows.
+_KNOWN = ("UniformRewards", "GaussianRewards", "PerturbedRewards", "MixedRewards", "ListedGames")
+
+
+def _check_restorable(described: Any) -> None:
+    """Raise if a family cannot be rebuilt from its description: one of the user's, or data."""
+    rewards = described.get("rewards") if isinstance(described, dict) else None
+    kind = rewards.get("kind") if isinstance(rewards, dict) else None
+    listed = kind != "ListedGames" or (isinstance(rewards, dict) and "listed" in rewards)
+    if isinstance(kind, str) and not (kind in _KNOWN and listed):
+        expected = "a family of this library that its description contains"
+        hint = "pass games of your family to equipoise.incontext.evaluate"
+        raise InputError("family", expected, f"{described.get('name')!r} ({kind})", hint)
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter of a distribution as plain data; of other objects, the type alone."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, eqx.Module):
+        return {"kind": type(value).__name__, **{k: _plain(v) for k, v in vars(value).items()}}
+    if isinstance(value, bool | int | float | str | None | tuple | list | dict):
+        return value
+    return type(value).__name__
 
 
 def restore_family(described: dict[str, Any]) -> Family:
@@ -68,15 +98,19 @@ def restore_family(described: dict[str, Any]) -> Family:
         return families.mixture(sizes, kinds=kinds, fewest=fewest, **more)
     transitions = {**described.get("transitions", {})}
     kind = rewards.pop("kind")
+    if kind == "ListedGames":
+        listed = ListedGames.restore(rewards)
+        sizes = {"states": described["states"], "discount": described["discount"]}
+        return Family(described["name"], tuple(described["actions"]), listed, **sizes)
     if kind == "PerturbedRewards":
-        base = np.asarray(rewards["base"])
-        if described["states"] is None:
-            return families.perturbed(MatrixGame(base), rewards["scale"])
-        moves, discount = np.asarray(transitions["base"]), described["discount"]
-        return families.perturbed(MarkovGame(base, moves, discount), rewards["scale"])
+        base = MatrixGame(np.asarray(rewards["base"]))
+        if described["states"] is not None:
+            moves, discount = np.asarray(transitions["base"]), described["discount"]
+            base = MarkovGame(base.payoff, moves, discount)
+        family = families.perturbed(base, rewards["scale"])
+        unit = tuple(rewards.get("reward_range", (0.0, 1.0)))
+        return replace(family, rewards=replace(family.rewards, reward_range=unit))
     makers = {"UniformRewards": families.uniform, "GaussianRewards": families.gaussian}
-    if kind not in makers:
-        raise InputError("family", f"rewards of {sorted(makers)}", repr(kind))
     more = {}
     if described["states"] is not None:
         more = {name: described[name] for name in ("states", "discount")}
@@ -209,8 +243,10 @@ def family_of(name: str | os.PathLike[str]) -> Family:
     (10, 3, 3)
     """
     folder = find(name)
+    content = _described(folder)
+    _check_restorable(content["family"])
     with weights.as_described(folder / DESCRIPTION):
-        return restore_family(_described(folder)["family"])
+        return restore_family(content["family"])
 
 
 def shipped() -> list[str]:
@@ -265,9 +301,12 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     """
     rows, columns = family["actions"]
     states = f", {family['states']} states" if family.get("states") else ""
-    values = [f"{value:.4f}" for value in results["held_out"]]
+    values = [f"{value:.4f}" for value in results.get("held_out", ())]
     if "error" in results:
         values = [f"{v} ± {e:.4f}" for v, e in zip(values, results["error"], strict=True)]
+    held = "**Held out**: nothing."
+    if values:
+        held = f"**Held out** ({results['measure']}): {', '.join(values)}."
     notes = [results["cycles"]] if "cycles" in results else []
     notes += [f"stopped {results['stopped']}"] if "stopped" in results else []
     how = f" ({'; '.join(notes)})" if notes else ""
@@ -275,15 +314,18 @@ def model_card(family: dict[str, Any], config: Config, results: dict[str, Any]) 
     if config.tokens == "adaptive":
         where = f"with 2 to {rows} actions for each player, with rewards in any unit, that"
     noise = ", ".join(dict.fromkeys(config.noise))
+    rewards = family.get("rewards", {})
+    source = f"games drawn from the family `{family['name']}`\n({rewards.get('kind', 'rewards')})"
+    if rewards.get("kind") == "Trajectories":
+        source = f"{rewards['trajectories']:,} fixed trajectories with an expert's answers\n(data)"
     settings = "\n".join(f"| {name} | {value} |" for name, value in vars(config).items())
     return f"""# In-context players: {family["name"]}, {rows} x {columns} actions{states}
 
 Frozen transformers that play two-player zero-sum games of this family. A player sees only its own
 actions and rewards (and the states), and its weights do not change while it plays.
 
-**Trained on** games drawn from the family `{family["name"]}`
-({family.get("rewards", {}).get("kind", "rewards")}), {results["steps"]} steps{how}.
-**Held out** ({results["measure"]}): {", ".join(values)}.
+**Trained on** {source}, {results["steps"]} steps{how}.
+{held}
 
 **Use** these players on games {where} and
 come from a similar distribution. **Do not** expect near-equilibrium play in games that differ from

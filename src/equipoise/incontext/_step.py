@@ -18,7 +18,7 @@ from equipoise.dynamics.loop import Remembered, Seats, Tables, begin, remember, 
 from equipoise.games.families import Family
 from equipoise.incontext import _contexts as contexts
 from equipoise.incontext._config import Config
-from equipoise.incontext._contexts import Context, take
+from equipoise.incontext._contexts import Answers, Context, take
 from equipoise.incontext._model import Transformer, lower_precision
 from equipoise.incontext._optimiser import make_optimiser
 from equipoise.incontext._players import Player, Players, pick
@@ -205,11 +205,18 @@ class Trainer(eqx.Module):
 
     def _cycle(self, learned: Learned, key: jax.Array) -> tuple[Learned, dict[str, Array]]:
         tables, context, labels, _ = self.data(learned.models, key)
+        return self.learn(learned, tables, context, labels)
+
+    def learn(
+        self, learned: Learned, tables: Tables | None, context: Context, labels: Any
+    ) -> tuple[Learned, dict[str, Array]]:
+        """Make a cycle of updates from play; recorded play has no tables but `Answers`."""
         optimiser = make_optimiser(self.config, self.total)
 
         def update(learned: Learned, i: Any) -> tuple[Learned, dict[str, Array]]:
             index = self.part(i % self.config.play_ahead)
-            batch = (tables.some(index), take(context, index), _some(labels, index))
+            own = None if tables is None else tables.some(index)
+            batch = (own, take(context, index), _some(labels, index))
             loss, metrics, gradient = self._gradient(learned.models, *batch, i)
             if self.shares > 1:
                 loss, metrics, gradient = jax.lax.pmean((loss, metrics, gradient), AXIS)
@@ -323,16 +330,28 @@ class Trainer(eqx.Module):
         return take(contexts.join(in_tiles(some, count, self.backend)), slice(count))
 
     def _gradient(
-        self, models: Transformer, tables: Tables, context: Context, labels: Any, update: Any = 0
+        self,
+        models: Transformer,
+        tables: Tables | None,
+        context: Context,
+        labels: Any,
+        update: Any = 0,
     ) -> tuple[Array, dict[str, Array], Any]:
         """Return the loss, metrics and gradient of one batch, computed in micro-batches."""
-        games = tables.games
+        games = context.actions.shape[1]
         parts = games // self._micro_games(games)
 
         def objective(models: Transformer, index: Array) -> tuple[Array, dict[str, Array]]:
             low = self._lowered(models)
-            own, books = tables.some(index), take(context, index)
+            books = take(context, index)
+            if isinstance(labels, Answers):
+                expert = cast(Answers, _some(labels, index))
+                cross, divergence = contexts.recorded_loss(self.players, low, books, expert)
+                return cross, {"kl": divergence}
             if labels is None:
+                if tables is None:
+                    raise ValueError("tables: expected the games of a loss without labels")
+                own = tables.some(index)
                 axis = AXIS if self.shares > 1 else None
                 return contexts.gap_loss(self.players, low, own, books, update, axis), {}
             expert = _some(labels, index)
@@ -376,6 +395,20 @@ class Trainer(eqx.Module):
         pieces = jnp.arange(count).reshape(count // self._micro_games(count), -1)
         return jax.lax.map(part, pieces).mean()
 
+    def recorded(
+        self, models: Transformer, context: Context, answers: Answers
+    ) -> tuple[Array, Array]:
+        """Return the cross-entropy and the divergence of one seed's models on recorded play."""
+        low, count = self._lowered(models), context.actions.shape[1]
+
+        def part(index: Array) -> tuple[Array, Array]:
+            expert = cast(Answers, _some(answers, index))
+            return contexts.recorded_loss(self.players, low, take(context, index), expert)
+
+        pieces = jnp.arange(count).reshape(count // self._micro_games(count), -1)
+        cross, divergence = jax.lax.map(part, pieces)
+        return cross.mean(), divergence.mean()
+
     def _lowered(self, models: Transformer) -> Transformer:
         auto = "float32" if self.backend == "cpu" else "bfloat16"
         precision = auto if self.config.precision == "auto" else self.config.precision
@@ -398,7 +431,7 @@ def copied(models: Transformer) -> Transformer:
 
 
 def _some(labels: Any, index: Any) -> Any:
-    return None if labels is None else labels[:, index]
+    return jax.tree.map(lambda array: array[:, index], labels)
 
 
 def run_cycle(trainer: Trainer, learned: Learned, key: jax.Array) -> tuple[Learned, Any]:
@@ -417,6 +450,28 @@ def run_cycle(trainer: Trainer, learned: Learned, key: jax.Array) -> tuple[Learn
     dynamic, static = eqx.partition(trainer, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
     given = replicate((dynamic, words), mesh)
     return first_copy(_run_shared(given, replicate(learned, mesh), static, mesh, generator))
+
+
+@eqx.filter_jit(donate="all-except-first")
+def run_recorded(given: tuple[Trainer, Context, Answers], learned: Learned) -> tuple[Learned, Any]:
+    """Learn from recorded play for a cycle, the same for every seed; `learned` is donated."""
+    trainer, context, answers = given
+
+    def one(learned: Learned) -> tuple[Learned, Any]:
+        return trainer.learn(learned, None, context, answers)
+
+    return jax.lax.map(one, learned) if trainer.backend == "cpu" else jax.vmap(one)(learned)
+
+
+@eqx.filter_jit
+def recorded_divergence(
+    trainer: Trainer, models: Transformer, context: Context, answers: Answers
+) -> Array:
+    """(seeds, 2): cross-entropy to the expert and divergence from it, on recorded play."""
+    return jax.lax.map(
+        lambda seed: jnp.stack(trainer.recorded(pick(models, seed), context, answers)),
+        jnp.arange(trainer.players.seeds),
+    )
 
 
 @eqx.filter_jit(donate="all-except-first")

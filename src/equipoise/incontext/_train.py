@@ -2,8 +2,10 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -18,17 +20,25 @@ from equipoise.core.files import write_text
 from equipoise.core.randomness import as_key
 from equipoise.core.streams import game_words
 from equipoise.dynamics import Mean
-from equipoise.games.families import Family
+from equipoise.games import MatrixGame
+from equipoise.games.families import Family, ListedGames
 from equipoise.incontext import _files as files
 from equipoise.incontext._config import Config, check_config, check_play
 from equipoise.incontext._contexts import as_tables, check_learners, gap_name, solved
-from equipoise.incontext._model import Transformer
+from equipoise.incontext._imitation import Imitation
 from equipoise.incontext._players import Players, initial_players
+from equipoise.incontext._progress import (
+    Progress,
+    check_finite,
+    chosen,
+    first_progress,
+    has_ended,
+    improved,
+    largest_weights,
+)
 from equipoise.incontext._step import (
-    Learned,
     Trainer,
     TrainingSet,
-    copied,
     draw_variety,
     held_out_divergence,
     held_out_gaps,
@@ -40,21 +50,9 @@ from equipoise.runs import Reached, Record, Run, Table, resumable
 BEST = "best-so-far"
 
 #: Numbers that are folded into the given key, one per purpose.
-_WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE = range(5)
-
-
-class Progress(eqx.Module):
-    """State of training. Together with the config and the key it determines all further steps."""
-
-    learned: Learned
-    #: Weights with the best held-out value so far, for every seed.
-    best: Transformer
-    #: (seeds,): best held-out value so far.
-    best_value: jax.Array
-    #: Number of evaluations since any seed improved.
-    stale: jax.Array
-    #: Number of updates made.
-    step: jax.Array
+_WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE, _RECORDED = range(6)
+#: Metrics of evaluations.
+_HELD = {"gap", "held_out_kl"}
 
 
 class HeldOut(eqx.Module):
@@ -66,14 +64,31 @@ class HeldOut(eqx.Module):
     key: jax.Array
 
 
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What `pretrain` does with games that it draws, or with data."""
+
+    trainer: Trainer
+    config: Config
+    #: Description of the games or of the data, and further facts for the config of the run.
+    described: dict[str, Any]
+    facts: dict[str, Any]
+    #: Trains in a run folder, if there is one.
+    train: Callable[[Trainer, Run | None], Reached]
+    #: Writes the players and the record of a finished training to the run folder.
+    finish: Callable[[Run, Players, Progress], None]
+
+
 @named_arguments
 def pretrain(
-    family: Family,
+    family: Family | None = None,
     config: Config | None = None,
     *,
     key: Any,
     run: str | os.PathLike[str] | None = None,
     start: Players | None = None,
+    data: Any = None,
+    validation: float | None = None,
 ) -> Players:
     """Train players on a family of games; they then play any game of it with frozen weights.
 
@@ -91,6 +106,19 @@ def pretrain(
     training is scaled: a mean over states, times `1 - discount`. It is smaller than the `nash_conv`
     of `evaluate`, which measures discounted sums in each player's worst state.
 
+    **Training on data**
+
+    With `data`, no game is played: the players imitate the expert on n fixed trajectories, as in
+    Eq. (1) of the in-context paper. `Trajectories` describes what `data` can be: a file, a folder,
+    arrays, or a function that yields pieces of data larger than memory. Every row is checked before
+    training begins. A share of the trajectories, `validation` (default 0.1), is not learned from.
+    The divergence from the expert on it selects the weights and stops training early
+    (`stop_on="kl"`, `patience`). Trajectories are used up to round `config.rounds`. Settings of the
+    training games (`contexts`, `learners`, `expert`, `exploration`, `training_games`,
+    `fixed_data`) do not apply. The default config is
+    `Config(loss="expert", stop_on="kl", patience=5)`. With a `family` besides, NashConv is measured
+    on its games.
+
     **Example**
 
     >>> import equipoise as eq
@@ -101,38 +129,121 @@ def pretrain(
     ... )
     >>> eq.incontext.pretrain(family, tiny, key=0).actions
     (2, 2)
+    >>> paper = eq.incontext.Config.paper(
+    ...     rounds=4, expert="omd", layers=1, width=8, hidden=8, steps=4, batch=2, play_ahead=2
+    ... )
+    >>> data = eq.incontext.dataset(family, paper, games=20, key=0)
+    >>> eq.incontext.pretrain(config=paper, data=data, key=0).actions
+    (2, 2)
     """
-    config = check_config(config, Config)
     key = as_key(key)
-    trainer, held_out = prepare(family, config, key)
+    if data is not None:
+        task = _on_data(data, family, config, 0.1 if validation is None else validation, key)
+    elif family is None:
+        raise InputError("family", "a Family of games", None, "or pass data")
+    elif validation is not None:
+        raise InputError("validation", "None without data", validation)
+    else:
+        task = _on_games(family, check_config(config, Config), key)
+    trainer, config = task.trainer, task.config
     if start is not None:
         _check_start(start, trainer.players)
         trainer = eqx.tree_at(lambda t: t.players.models, trainer, start.models)
-    described = files.describe_family(family)
     if run is None:
-        found = _train(trainer, family, config, held_out, key, None).state
-        return trainer.players.with_models(_chosen(found, config))
+        state = task.train(trainer, None).state
+        return trainer.players.with_models(chosen(state, config))
     plain = {
-        "family": described,
+        "family": task.described,
         "config": config,
         "key": np.asarray(jax.random.key_data(key)),
         "start": None if start is None else files.fingerprint(start),
+        **task.facts,
     }
     # With several processes the first one writes the folder, and sends its content to the others.
     leads = jax.process_index() == 0
     with Run.start(run, plain) if leads else nullcontext() as folder:
         if from_first_process(folder is not None and folder.finished):
-            found = files.load(run) if leads else trainer.players
-            return found.with_models(from_first_process(found.models))
-        reached = _train(trainer, family, config, held_out, key, folder)
-        players = trainer.players.with_models(_chosen(reached.state, config))
+            saved = files.load(run) if leads else trainer.players
+            return saved.with_models(from_first_process(saved.models))
+        reached = task.train(trainer, folder)
+        players = trainer.players.with_models(chosen(reached.state, config))
         if folder is None:
             return players
         if reached.stopped:
-            files.save(players, folder.path / BEST, config, described)
+            files.save(players, folder.path / BEST, config, task.described)
         else:
-            _finish(folder, players, family, config, described, reached.state, key)
+            task.finish(folder, players, reached.state)
         return players
+
+
+def _on_games(family: Family, config: Config, key: jax.Array) -> _Task:
+    """Return the task of training on games of a family, which are played in training."""
+    trainer, held_out = prepare(family, config, key)
+    described = files.describe_family(family)
+
+    def train(trainer: Trainer, run: Run | None) -> Reached:
+        return _train(trainer, family, config, held_out, key, run)
+
+    def finish(run: Run, players: Players, state: Progress) -> None:
+        score = _score(players, family, config, key)
+        results = {
+            "held_out": score.value,
+            "error": score.error,
+            "measure": _measure(family, config),
+        }
+        scalars = {"gap on fresh games": float(score.value.mean())}
+        _finish(run, players, config, described, state, results, scalars)
+
+    return _Task(trainer, config, described, {}, train, finish)
+
+
+def _on_data(
+    data: Any, family: Family | None, config: Config | None, validation: float, key: jax.Array
+) -> _Task:
+    """Return the task of training on fixed trajectories."""
+    config = None if config is None else check_config(config, Config)
+    if family is not None and not isinstance(family, Family):
+        raise InputError("family", "a Family of games", type(family).__name__)
+    imitation = Imitation.prepare(
+        data, family, config, validation, jax.random.fold_in(key, _RECORDED)
+    )
+    config, described = imitation.config, imitation.describe()
+    measured = None if family is None else _gaps_of(imitation, family, key)
+
+    def train(trainer: Trainer, run: Run | None) -> Reached:
+        return imitation.train(trainer, run, measured)
+
+    def finish(run: Run, players: Players, state: Progress) -> None:
+        results, scalars = dict[str, Any](), dict[str, float]()
+        if imitation.apart.size:
+            value = imitation.divergence(imitation.trainer, players.models)
+            chose = " that selected the weights" if config.stop_on == "kl" else ""
+            measure = f"divergence from the expert on {imitation.apart.size:,} trajectories{chose}"
+            results = {"held_out": value, "measure": measure}
+            scalars["divergence on validation data"] = float(value.mean())
+        if family is not None:
+            score = _score(players, family, config, key)
+            scalars["gap on fresh games"] = float(score.value.mean())
+            measure = _measure(family, config)
+            results = {"held_out": score.value, "error": score.error, "measure": measure}
+        _finish(run, players, config, described, state, results, scalars)
+
+    games = None if family is None else files.describe_family(family)
+    facts = {"validation": validation, "games": games}
+    return _Task(imitation.trainer, config, described, facts, train, finish)
+
+
+def _gaps_of(imitation: Imitation, family: Family, key: jax.Array) -> Callable[[Any], np.ndarray]:
+    """Return the function from weights to (seeds, games), the gaps on held-out games."""
+    config = imitation.config
+    games, words, _ = _unseen(family, config, jax.random.fold_in(key, _HELD_OUT))
+    tables = as_tables(games)
+
+    def gaps(models: Any) -> np.ndarray:
+        players = imitation.trainer.players.with_models(models)
+        return np.asarray(held_out_gaps(players, tables, words, config.rounds))
+
+    return gaps
 
 
 def prepare(family: Family, config: Config, key: jax.Array) -> tuple[Trainer, HeldOut]:
@@ -219,51 +330,16 @@ def _train(
         learned, metrics = run_cycle(trainer_at(step), state.learned, step_key(key, step, config))
         state = eqx.tree_at(lambda s: (s.learned, s.step), state, (learned, jnp.int32(until)))
         row = {name: np.asarray(value).mean(1) for name, value in metrics.items()}
-        _check_finite(config, until, row)
+        check_finite(config, until, row)
         if step // config.evaluate_every != until // config.evaluate_every or until >= total:
             state, found = _evaluate(trainer, stages[-1], held_out, state)
-            largest = _largest(state.learned.models)
-            _check_finite(config, until, {**found, "the largest weight": largest})
+            largest = largest_weights(state.learned.models)
+            check_finite(config, until, {**found, "the largest weight": largest})
             row = {**found, **row}
         return state, row
 
-    def ended(state: Progress) -> bool:
-        if state.learned.stopped is not None:
-            return bool(state.learned.stopped.all())
-        if config.patience is not None and int(state.stale) >= config.patience:
-            return True
-        return config.stop_below is not None and bool((state.best_value < config.stop_below).all())
-
-    none = jnp.full(trainer.players.seeds, jnp.inf)
-    best = copied(trainer.players.models)
-    first = Progress(trainer.start(), best, none, jnp.int32(0), jnp.int32(0))
+    first, ended = first_progress(trainer), partial(has_ended, config=config)
     return resumable(run, first, cycle, total, name="pre-training", stride=stride, ended=ended)
-
-
-def _chosen(state: Progress, config: Config) -> Transformer:
-    """Return the weights with the best held-out value, or the latest if none was asked for."""
-    evaluated = bool(jnp.isfinite(state.best_value).any())
-    latest = config.stop_on == "cross-entropy" or not evaluated
-    return state.learned.models if latest else state.best
-
-
-def _check_finite(config: Config, step: int, found: dict[str, np.ndarray]) -> None:
-    """Raise if a metric or weight is not finite, before anything is saved."""
-    for name, values in found.items():
-        if not np.isfinite(values).all():
-            seed = int(np.argmin(np.isfinite(values)))
-            raise ValueError(
-                f"learning_rate: expected a rate at which training stays finite, found "
-                f"{config.learning_rate:g}: {name} of seed {seed} is {values[seed]} "
-                f"after {step:,} steps"
-            )
-
-
-def _largest(models: Transformer) -> np.ndarray:
-    """(seeds,): the largest absolute weight, or NaN if any weight is NaN."""
-    leaves = jax.tree.leaves(models)
-    by_seed = [np.abs(np.asarray(leaf)).reshape(len(leaf), -1).max(1) for leaf in leaves]
-    return np.max(by_seed, axis=0)
 
 
 def _evaluate(
@@ -278,61 +354,69 @@ def _evaluate(
     if config.stop_on == "kl":
         found["held_out_kl"] = np.asarray(held_out_divergence(trainer, models, games, held_out.key))
     value = jnp.asarray(found.get("held_out_kl", found["gap"]), jnp.float32)
-    better = value < state.best_value
-
-    def keep(new: Any, old: Any) -> Any:
-        return jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
-
-    best = jax.tree.map(keep, models, state.best)
-    best_value = jnp.where(better, value, state.best_value)
-    stale = jnp.where(better.any(), 0, state.stale + 1).astype(jnp.int32)
-    return Progress(state.learned, best, best_value, stale, state.step), found
+    return improved(state, value), found
 
 
 def _unseen(family: Family, config: Config, key: jax.Array) -> tuple[Any, Any, Any]:
-    """Draw `config.held_out` games, the random words with which they are played, and variety."""
-    games = family.sample(config.held_out, key=key)
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(config.held_out))
-    words = game_words(jax.random.split(jax.random.fold_in(key, 1), config.held_out))
+    """Draw held-out games, the random words with which they are played, and variety."""
+    family, count = family.held_out, _held_out_games(family, config)
+    games = family.sample(count, key=key)
+    rewards = games.payoff if isinstance(games, MatrixGame) else games.reward
+    if not (np.min(rewards) >= 0.0 and np.max(rewards) <= 1.0):
+        found = f"[{np.min(rewards):.6g}, {np.max(rewards):.6g}]"
+        raise InputError("family", "rewards in [0, 1]", found)
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(count))
+    words = game_words(jax.random.split(jax.random.fold_in(key, 1), count))
     return games, words, draw_variety(family, config.staged()[-1], keys)
+
+
+def _held_out_games(family: Family, config: Config) -> int:
+    """Return the number of held-out games, which a list of games limits."""
+    rewards = family.held_out.rewards
+    return min(config.held_out, rewards.count if isinstance(rewards, ListedGames) else 2**31)
+
+
+def _measure(family: Family, config: Config) -> str:
+    chose = "selected" if isinstance(family.rewards, ListedGames) else "did not select"
+    count = _held_out_games(family, config)
+    gap = gap_name(family.states)
+    return f"mean {gap} after the last round on {count:,} games that {chose} the weights"
+
+
+def _score(players: Players, family: Family, config: Config, key: jax.Array) -> Mean:
+    """Return the mean gap on fresh games."""
+    games, words, variety = _unseen(family, config, jax.random.fold_in(key, _SCORE))
+    rounds = config.staged()[-1].rounds
+    return Mean.of(held_out_gaps(players, as_tables(games), words, rounds, variety))
 
 
 def _finish(
     run: Run,
     players: Players,
-    family: Family,
     config: Config,
     described: dict[str, Any],
     state: Progress,
-    key: jax.Array,
+    measured: dict[str, Any],
+    scalars: dict[str, float],
 ) -> None:
     """Write the players, the model card and the record."""
-    # The loss is logged in every cycle, the gap only at evaluations.
-    metrics = [row for row in run.metrics() if "gap" in row]
-    games, words, variety = _unseen(family, config, jax.random.fold_in(key, _SCORE))
-    rounds = config.staged()[-1].rounds
-    score = Mean.of(held_out_gaps(players, as_tables(games), words, rounds, variety))
-    results = {
-        "steps": int(state.step),
-        "held_out": score.value.round(6).tolist(),
-        "error": score.error.round(6).tolist(),
-        "measure": f"mean {gap_name(family.states)} after the last round on "
-        f"{config.held_out:,} games that did not select the weights",
-        "best": np.asarray(state.best_value, np.float64).round(6).tolist(),
-        "parameters": players.parameters,
-    }
+    results: dict[str, Any] = {"steps": int(state.step)}
+    for name, value in measured.items():
+        results[name] = value if isinstance(value, str) else np.round(value, 6).tolist()
+    best = np.asarray(state.best_value, np.float64)
+    results["best"] = best.round(6).tolist() if np.isfinite(best).all() else None
+    results["parameters"] = players.parameters
     files.save(players, run.path, config, described, results)
     write_text(run.path / files.CARD, files.model_card(described, config, results))
-    arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", "gap", "loss")}
-    rows = [(r["step"], float(np.mean(r["loss"])), float(np.mean(r["gap"]))) for r in metrics]
-    scalars = {
-        "steps": results["steps"],
-        "gap on fresh games": float(score.value.mean()),
-        "best held-out value": float(np.mean(results["best"])),
-    }
+    # The loss is logged in every cycle, other measures only at evaluations.
+    every = list(run.metrics())
+    metrics = [row for row in every if _HELD & set(row)] or every[-1:]
+    names = ["loss", *(name for name in ("gap", "held_out_kl") if name in metrics[-1])]
+    arrays = {name: np.array([row[name] for row in metrics]) for name in ("step", *names)}
+    rows = [(r["step"], *(float(np.mean(r[name])) for name in names)) for r in metrics]
+    scalars = {"steps": results["steps"], **scalars}
+    if results["best"] is not None:
+        scalars["best held-out value"] = float(np.mean(results["best"]))
     shutil.rmtree(run.path / BEST, ignore_errors=True)  # left by an interruption
-    run.finish(
-        Record(
-            "pretrain", run.config, scalars, arrays, {"curve": Table(("step", "loss", "gap"), rows)}
-        )
-    )
+    curve = Table(("step", *names), rows)
+    run.finish(Record("pretrain", run.config, scalars, arrays, {"curve": curve}))

@@ -329,7 +329,7 @@ def evaluate_saved(
     sizes = {name: config[name] for name in ("rounds", "search", "opponent_games")}
 
     def measure(folder: Run | None) -> Record:
-        drawn, law = family.sample(games, key=seed), NOISES[noise]
+        drawn, law = family.held_out.sample(games, key=seed), NOISES[noise]
         options: Any = {"training": family, "noise": law, "run": folder, **sizes}
         try:
             return replace(evaluate(players, drawn, key=seed + 1, **options), config=config)
