@@ -1,7 +1,9 @@
 """`equipoise offline`: learn a policy for many agents from a log of actions and rewards."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -117,6 +119,44 @@ class Columns:
         return eq.offline.LogFiles(pattern, on=engine)
 
 
+@dataclass(frozen=True)
+class DrAc:
+    """Options of --method dr-ac, the algorithm of the interaction-rank paper."""
+
+    # -- DR-AC (--method dr-ac)
+
+    #: Regulariser that keeps policies near the log's play. Default: chi-squared, as in the paper.
+    regulariser: Literal["chi-squared", "kl", "l2"] | None = None
+    #: How the values of actions are computed in the fitted model: exact, or monte-carlo (the
+    #: paper's Algorithm 2). Default: exact.
+    values: Literal["exact", "monte-carlo"] | None = None
+    #: Number of simulations in each iteration. Only with --values monte-carlo. Default: 256.
+    simulations: int | None = None
+    #: Where the number of iterations, the step size and the strength come from: practical values
+    #: (corrected), or Theorems 3 and 4 (printed). --iterations, --step and --strength replace
+    #: single ones. Default: corrected.
+    parameters: Literal["corrected", "printed"] | None = None
+    #: Mean squared error of the fitted rewards, on which the printed parameters depend. Default:
+    #: estimated. Required for games with states.
+    error: float | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that were set, by the names of `offline.dr_ac`.
+
+        >>> DrAc(values="monte-carlo").options()
+        {'critic': 'monte-carlo'}
+        """
+        check_counts(simulations=self.simulations)
+        if self.simulations is not None and self.values != "monte-carlo":
+            expected = "this option only with --values monte-carlo"
+            raise InputError("simulations", expected, self.simulations)
+        given = {"critic" if k == "values" else k: v for k, v in vars(self).items()}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+DrAcOptions = tyro.conf.OmitArgPrefixes[DrAc]
+DR_AC = DrAc()
+
 ColumnOptions = tyro.conf.OmitArgPrefixes[Columns]
 COLUMNS = Columns()
 
@@ -141,6 +181,10 @@ class Offline:
     learned". In the last two cases there is no policy.csv. The run folder then contains
     own-play.csv, which says how often each agent played each action and is not advice.
 
+    With --method dr-ac, the command runs Algorithm 1 of the interaction-rank paper instead: one fit
+    to all rows, and a mixture of all iterates. All numbers are then those of the fitted model, and
+    nothing bounds the gains in the logged game.
+
     For continuous actions, give --continuous, or --critic with the name of a critic. After Ctrl-C,
     run the same command again to resume. `equipoise demo` writes a log to try.
 
@@ -149,6 +193,7 @@ class Offline:
       equipoise offline sales.csv --agent seller --time week --action price --reward profit
       equipoise offline bids.parquet --rank 2 --neighbours screen --run runs/bids
       equipoise offline continuous.npz --critic kernel
+      equipoise offline log.npz --method dr-ac --rank 2 --parameters printed
       equipoise offline 'logs/*.parquet' --on ray
     """
 
@@ -159,6 +204,9 @@ class Offline:
 
     # -- learning
 
+    #: Method: advice with a bound on gains in the logged game (advice), or the algorithm of the
+    #: interaction-rank paper (dr-ac).
+    method: Literal["advice", "dr-ac"] = "advice"
     #: Class of reward models: an interaction rank (a whole number), or the own action together with
     #: the sum, mean or histogram of the others' actions. "auto" chooses by held-out error.
     rank: Annotated[str, tyro.conf.arg(metavar="auto|INT|sum|mean|histogram")] = "auto"
@@ -183,6 +231,7 @@ class Offline:
     force: bool = False
     #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
+    dr_ac: DrAcOptions = DR_AC
 
     # -- output
 
@@ -195,22 +244,13 @@ class Offline:
         check_suffix("log", Path(self.log), ".csv", ".parquet", ".npz")
         check_seed(self.seed)
         check_counts(iterations=self.iterations)
-        options = {
-            "rank": _number("rank", self.rank, "auto", "sum", "mean", "histogram"),
-            "neighbours": _number("neighbours", self.neighbours, "auto", "all", "screen"),
-            "strength": self.strength,
-            "step": self.step,
-            "critic": self.critic,
-            "iterations": self.iterations,
-            "level": self.level,
-            "force": self.force,
-        }
+        work = self._work()
         if self.run is not None:
             check_folder(self.run)
         log = self.columns.read(self.log, continuous=self.critic is not None)
 
         def learn(run: Path) -> Any:
-            return eq.offline.learn(log, **options, key=self.seed, run=run)
+            return work(log, key=self.seed, run=run)
 
         folder, known, solution = in_run_folder(self.run, "offline", learn)
         for warning in solution.stats["warnings"]:
@@ -221,6 +261,29 @@ class Offline:
             raise Interrupted(f": {solution.status.message}{told}")
         self._show(Record.load(folder), folder, known)
         return 0 if solution.status.name == eq.Outcome.LEARNED else 1
+
+    def _work(self) -> Callable[..., Any]:
+        """Return the function that learns, with its options; refuse those of the other method."""
+        options: dict[str, Any] = {
+            "rank": _number("rank", self.rank, "auto", "sum", "mean", "histogram"),
+            "neighbours": _number("neighbours", self.neighbours, "auto", "all", "screen"),
+            "strength": self.strength,
+            "step": self.step,
+            "iterations": self.iterations,
+            "force": self.force,
+        }
+        own = self.dr_ac.options()
+        if self.method == "advice":
+            for name, value in vars(self.dr_ac).items():
+                if value is not None:
+                    raise InputError(name, "this option only with --method dr-ac", value)
+            return partial(eq.offline.learn, critic=self.critic, level=self.level, **options)
+        for name, usual in (("critic", None), ("level", 0.9)):
+            if getattr(self, name) != usual:
+                found = getattr(self, name)
+                raise InputError(name, "this option only without --method dr-ac", found)
+        options["neighbours"] = None if self.neighbours == "auto" else options["neighbours"]
+        return partial(eq.offline.dr_ac, **options, **own)
 
     def _show(self, record: Record, folder: Path, known: bool) -> None:
         if self.common.json:
@@ -252,6 +315,7 @@ class Offline:
             "samples": stats["samples"],
             "actions of an agent": " to ".join(str(n) for n in {*counts[:1], *counts[-1:]}) or None,
             "samples per parameter": stats.get("samples_per_parameter"),
+            "parameters": _parameters(stats),
             "concept": CONCEPTS[certificate_of(record).concept],
             "run folder": f"{folder} (finished earlier; read from disk)" if known else folder,
             "policy": advice if advice.exists() else None,
@@ -273,3 +337,12 @@ def _number(argument: str, text: str, *words: str) -> int | str:
 def _interval(ends: Any) -> str:
     """Format an interval; without an upper end, the gain is unknown."""
     return f"[{ends[0]:.4g}, {ends[1]:.4g}]" if isfinite(ends[1]) else "unknown"
+
+
+def _parameters(stats: Any) -> str | None:
+    """Describe the parameters of DR-AC; None for other methods."""
+    if "regulariser" not in stats:
+        return None
+    told = f"{stats['iterations']} iterations, step {stats['step']:.3g}, strength "
+    told += f"{stats['strength']:.3g} ({stats['parameters']})"
+    return told + (f", from an error of {stats['error']:.3g}" if "error" in stats else "")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equipoise.offline._coverage import state_concentrability as state_concentrability
     from equipoise.offline._discover import Structure as Structure
     from equipoise.offline._discover import discover as discover
+    from equipoise.offline._dr_ac import dr_ac as dr_ac
     from equipoise.offline._fit import fit as fit
     from equipoise.offline._gap import GapEstimate as GapEstimate
     from equipoise.offline._gap import estimate_gap as estimate_gap
@@ -55,6 +56,7 @@ _NAMES = {
     # from a log, or a model, to a policy
     "_learn": ("learn", "Advice"),
     "_solve": ("solve",),
+    "_dr_ac": ("dr_ac",),
     "_gap": ("estimate_gap", "GapEstimate"),
 }
 #: Maps each public name to the module that defines it; None for a submodule of this package.

@@ -408,7 +408,7 @@ class Discrete:
         ends = f"[{ends}] ({found.level:.0%})" if np.isfinite(found.bound) else "unknown"
         stats: dict[str, Any] = {
             **(self.facts | {"warnings": warnings}),
-            **_about_model(self.model),
+            **model_facts(self.model),
             "own_gap": float(own.gains.max()),
             "own_interval": list(own.interval),
             "samples_per_parameter": self.model.samples_per_parameter,
@@ -504,7 +504,7 @@ def _unknown(log: Log, places: np.ndarray) -> list[str]:
     return told
 
 
-def _about_model(model: Model) -> dict[str, Any]:
+def model_facts(model: Model) -> dict[str, Any]:
     """Statistics of the fitted model, as plain values."""
     found: Any = model.interactions
     about = {"rank": model.rank, "noise": model.noise, "behaviour": model.behaviour}

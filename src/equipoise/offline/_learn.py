@@ -72,7 +72,7 @@ class Advice(Solution[Any]):
         return float(self.stats.get("bound", np.inf))
 
 
-def _advice(solution: Solution, log: Log) -> Advice:
+def as_advice(solution: Solution, log: Log) -> Advice:
     advice = Advice(**{f.name: getattr(solution, f.name) for f in fields(solution)})
     title = f"{log.name}: {log.samples:,} rows of {log.agents} agents"
     return named(advice, About(title, log.labels, "agent", "mean reward", log.agents))
@@ -203,18 +203,18 @@ def learn(
         return learn_discrete(source, options, key, folder)
 
     if run is None:
-        return _advice(pipeline(None), log)
+        return as_advice(pipeline(None), log)
     words = np.asarray(jax.random.key_data(key))
     config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
     with Run.start(run, config) as folder:
         if folder.finished:
-            return _advice(solution_from_plain(folder.record().solution or {}), log)
+            return as_advice(solution_from_plain(folder.record().solution or {}), log)
         solution = pipeline(folder)
         if solution.status.name != Outcome.INTERRUPTED:
             write_policy_files(folder.path, log, solution)
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
-        return _advice(solution, log)
+        return as_advice(solution, log)
 
 
 def _read(source: Any, *, continuous: bool) -> Log:
