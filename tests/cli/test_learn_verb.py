@@ -113,3 +113,13 @@ def test_another_run_is_not_resumed(tmp_path, capsys):
     assert learn(tmp_path, *arguments) == 0
     assert learn(tmp_path, *arguments, "--seed", "3") == 2
     assert "env.key" in capsys.readouterr().err
+
+
+def test_the_papers_algorithm_runs_as_printed(tmp_path, capsys):
+    small = ("demand-response", "--set", "agents=4", "--set", "horizon=2", "--json")
+    assert learn(tmp_path, *small, "--form", "printed") in (0, 1)
+    document = json.loads(capsys.readouterr().out)
+    assert "the bounds of the printed form do not hold" in document["status"]["message"]
+    assert document["learner"]["confidence"] == 0
+    assert learn(tmp_path, *small, "--form", "printed", "--rewards", "unknown") == 2
+    assert "--form: expected corrected with --rewards unknown" in capsys.readouterr().err

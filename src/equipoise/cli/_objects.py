@@ -51,10 +51,11 @@ def load_object(
 
     >>> load_object("math:pi", lambda found: isinstance(found, float), "a number", argument="game")
     3.141592653589793
-    >>> load_object("math:py", lambda found: isinstance(found, float), "a number", argument="game")
+    >>> load_object("math:pie", lambda found: isinstance(found, float), "a number", argument="game")
     Traceback (most recent call last):
     ...
-    equipoise.core.errors.InputError: game: expected an object of math, found 'py'; did you mean pi?
+    equipoise.core.errors.InputError: game: expected an object of math, found 'pie'; did you mean
+    pi?
     """
     match = _OBJECT.fullmatch(text)
     if match is None:

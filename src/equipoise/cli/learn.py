@@ -75,6 +75,10 @@ class Learn:
     #: Let every agent learn rewards from its own samples, instead of sharing samples within its
     #: type. Only with --rewards unknown.
     alone: bool = False
+    #: Form of the algorithm: corrected, or for comparison Algorithm 3 of the paper as printed, with
+    #: its rewards (printed) or with rewards moved into [0, 1] (printed-rescaled). The last two only
+    #: with --rewards known.
+    form: Literal["corrected", "printed", "printed-rescaled"] = "corrected"
     #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
     #: Seconds after which the best policy so far is returned. Default: none. The same command
@@ -169,6 +173,8 @@ class Learn:
         for name, found in given.items():
             if found is not None and self.rewards == "known":
                 raise InputError(name, "only with --rewards unknown", found)
+        if self.form != "corrected" and self.rewards == "unknown":
+            raise InputError("form", "corrected with --rewards unknown", self.form)
 
     def _learn(self, env: Any, spec: Any, folder: Path) -> Any:
         own = {} if isinstance(env, eq.aggregative.Simulator) else {"spec": spec, "key": self.seed}
@@ -181,6 +187,7 @@ class Learn:
             spacing=self.spacing,
             noise=self.noise,
             pool=not self.alone,
+            form=self.form,
             scouts=0 if self.alone else self.scouts,
             run=folder,
             time_limit=np.inf if self.time_limit is None else self.time_limit,
