@@ -20,9 +20,7 @@ def calls_between_files(work):
     def name_of(code):
         if code not in files:
             path = Path(code.co_filename)
-            # Wrappers that check the names of arguments stand between the caller and the called.
-            inside = ROOT in path.parents and path != ROOT / "core" / "errors.py"
-            files[code] = path.relative_to(ROOT).as_posix() if inside else None
+            files[code] = path.relative_to(ROOT).as_posix() if ROOT in path.parents else None
         return files[code]
 
     def look(frame, event, _):

@@ -67,7 +67,8 @@ def dr_ac(
 
     **Arguments**
 
-    - `log`: a log with counted actions in which all agents are always present, or its path.
+    - `log`: a log with counted actions in which all agents are always present, or its path. For
+      numeric contexts or local states, call `fit` and `solve`.
     - `rank`: the interaction rank K; "auto" chooses it on held-out rows (`select_rank`).
     - `neighbours`: as in `fit`.
     - `regulariser`: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
@@ -130,6 +131,9 @@ def _check(log: Log, rank: Any, parameters: Any, error: float | None) -> None:
     """Refuse logs and options that the algorithm is not stated for."""
     if log.continuous:
         raise InputError("log", "counted actions for DR-AC", "continuous actions")
+    if log.numeric:
+        hint = "`offline.fit` and `offline.solve` take such logs"
+        raise InputError("log", "counted contexts and states for DR-AC", log.numeric, hint)
     if log.absences:
         expected = "a log in which all agents are always present for DR-AC"
         raise InputError("log", expected, "agents that are absent at times")
