@@ -8,18 +8,44 @@ from matplotlib.figure import Figure
 
 from equipoise import runs
 from equipoise.cli import main
-from equipoise.papers import FIGURES, PAPERS, aggregative_learning, aggregative_planning
+from equipoise.papers import (
+    FIGURES,
+    PAPERS,
+    aggregative_dimensions,
+    aggregative_learning,
+    aggregative_planning,
+    aggregative_regret,
+)
 from equipoise.runs import Record
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Both figures of the aggregative paper, in a second; drawings have tests of their own."""
+    """All figures of the aggregative paper, in a second; drawings have tests of their own."""
     planning = aggregative_planning.Config(
         games=("el-farol",), agents=(50,), states=2, horizon=2, seeds=1
     )
     learning = aggregative_learning.Config(episodes=(3,), learners=("known",), seeds=1)
-    for module, config in ((aggregative_planning, planning), (aggregative_learning, learning)):
+    regret = aggregative_regret.Config(
+        agents=10, types=1, episodes=2, spacing=0.5, forms=("corrected",), checked_runs=0
+    )
+    dimensions = aggregative_dimensions.Config(
+        dimensions=(1,),
+        spacings=(0.5,),
+        agents=(20,),
+        learning_agents=(20,),
+        most_unknown=(0,),
+        states=2,
+        horizon=2,
+        episodes=2,
+        seeds=1,
+    )
+    for module, config in (
+        (aggregative_planning, planning),
+        (aggregative_learning, learning),
+        (aggregative_regret, regret),
+        (aggregative_dimensions, dimensions),
+    ):
         monkeypatch.setattr(module.Config, "quick", classmethod(lambda cls, config=config: config))
         monkeypatch.setattr(module, "plot", lambda record: Figure())
 
@@ -34,7 +60,7 @@ def test_the_list(capsys, monkeypatch):
         assert figure.takes["full"] in shown
     assert main(["reproduce", "aggregative", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [entry["name"] for entry in listed] == ["planning", "learning"]
+    assert [entry["name"] for entry in listed] == ["planning", "learning", "regret", "dimensions"]
 
 
 def test_figures_are_made_once(small, tmp_path, capsys, monkeypatch):
@@ -54,11 +80,11 @@ def test_figures_are_made_once(small, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(aggregative_learning, "run", talk)
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [f["read_from_disk"] for f in document["figures"]] == [True, False]
+    assert [f["read_from_disk"] for f in document["figures"]] == [True, False, False, False]
     assert document["figures"][0]["tables"]["normal"][0]["form"] == "printed"
     assert all(figure["seconds"] > 0 for figure in document["figures"])
     page = (folder / "report.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 4
     assert f"equipoise reproduce aggregative --scale quick --seed 0 --run {folder}" in page
     environment = json.loads((folder / "planning" / "environment.json").read_text())
     assert {"command", "machine", "seconds"} <= set(environment["sessions"][0])
@@ -100,7 +126,7 @@ def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, m
     assert (folder / "planning" / "record.json").exists()
     assert main([*command, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
-    assert [figure["read_from_disk"] for figure in figures] == [True, False]
+    assert [figure["read_from_disk"] for figure in figures] == [True, False, False, False]
 
 
 def test_the_progress_line_counts_the_figures(small, tmp_path, monkeypatch):
@@ -110,7 +136,7 @@ def test_the_progress_line_counts_the_figures(small, tmp_path, monkeypatch):
         lambda *told, **options: lines.append((told, options)) or runs.progress(*told, **options),
     )
     assert main(["reproduce", "aggregative", "--run", str(tmp_path / "figures")]) == 0
-    assert lines == [(("figures of aggregative",), {"total": 2})]
+    assert lines == [(("figures of aggregative",), {"total": 4})]
 
 
 def test_another_seed_or_scale_is_not_taken_for_the_first(small, tmp_path, capsys):

@@ -8,13 +8,13 @@ def test_every_learner_has_its_curves(tmp_path):
         agents=12, types=2, episodes=(2, 6), printed_episodes=2, seeds=1, spacing=0.2
     )
     record = paper.run(config)
-    for name in paper.LEARNERS:
+    for name in config.learners:
         stops = 1 if name == "printed" else 2
         for measure in paper.MEASURES:
             assert record.arrays[f"{name}/{measure}"].shape == (stops, 1)
         assert (record.arrays[f"{name}/gap"] >= -1e-12).all()
     table = record.tables["results"]
-    assert len(table.rows) == 2 * len(paper.LEARNERS) - 1
+    assert len(table.rows) == 2 * len(config.learners) - 1
     ours, printed = (record.arrays[f"{name}/gap"][0, 0] for name in ("known", "printed"))
     assert ours < printed
     paper.plot(record).savefig(tmp_path / "figure.png")

@@ -155,6 +155,66 @@ def test_numbers_of_planning():
     assert f"from {few} at 100 agents to {many} at a million |" in PAGE
 
 
+def test_numbers_of_algorithm_3():
+    rows = {(row["form"], row["episodes"]): row for row in table("aggregative/regret", "results")}
+    checked = [
+        "{policies with values outside} of {policies}".format(**row)
+        for row in table("aggregative/regret", "violations")
+    ]
+    middle, end = rows["printed-rescaled", 1000], rows["printed-rescaled", 10_000]
+    for text in (
+        f"agents {checked[0]} policies have values outside the printed bounds, and {checked[1]} ",
+        f"with 10,000 agents and 10,000 episodes the gap is {shown(end['gap'])} |",
+        f"the mean gap is {shown(middle['mean gap'])} after 1,000 episodes, with a bound of "
+        f"{shown(middle['bound of Theorem 5.1'])}, and {shown(end['mean gap'])} after 10,000, with "
+        f"a bound of {shown(end['bound of Theorem 5.1'])} and a certificate of "
+        f"{shown(end['certificate'])};",
+    ):
+        assert text in PAGE
+    page = (FOLDER / "aggregative.md").read_text()
+    for form in ("printed", "printed-rescaled", "corrected"):
+        own = [rows[form, k] for k in (100, 1000, 10_000)]
+        cells = [f"{row['mean gap']:.2g}" for row in own]
+        cells += [f"{own[-1][name]:.2g}" for name in ("gap", "certificate")]
+        outside = "{policies outside:,} of {policies:,}".format(**own[-1])
+        assert f"| {' | '.join(cells)} | {outside} |" in page
+    bounds = [f"{row['bound of Theorem 5.1']:.2g}" for row in own]
+    assert f"| bound of Theorem 5.1 | {' | '.join(bounds)} | {bounds[-1]} | | |" in page
+
+
+def test_numbers_of_several_coordinates():
+    page = (FOLDER / "aggregative.md").read_text()
+    plans = {
+        form: table("aggregative/dimensions", "planning", form=form, agents=1000)
+        for form in ("printed", "welfare", "regret")
+    }
+
+    def three(form, name):
+        return "{}, {} and {}".format(*(shown(row[name]) for row in plans[form]))
+
+    text = f"1,000 agents: gap {three('printed', 'gap')} as printed, with bounds of "
+    assert f"{text}{three('printed', 'bound')}; our bounds {three('regret', 'bound')} |" in PAGE
+
+    def exact(row):  # smaller gaps are rounding errors
+        return f"{row['gap'] if row['gap'] > 1e-12 else 0:.2g} / {row['bound']:.2g}"
+
+    for rows in plans.values():
+        cells = [exact(row) for row in rows]
+        seconds = [f"{row['seconds']:.2g}" for row in rows]
+        assert f"| {' | '.join(cells)} | {' | '.join(seconds)} |" in page
+    for learner, agents in (("known", 50), ("known", 500), ("unknown, scouts", 50)):
+        rows = table("aggregative/dimensions", "learning", learner=learner, agents=agents)
+        cells = [exact(row) for row in rows]
+        widths = [f"{row['certificate']:.2g}" for row in rows]
+        assert f"{agents} agents | {' | '.join(cells)} | {' | '.join(widths)} |" in page
+    slow, fast = (
+        table("aggregative/dimensions", "learning", learner=name, agents=50, dimensions=3)[0]
+        for name in ("unknown, scouts", "known")
+    )
+    assert f"took {slow['seconds']:.2g} processor seconds for d = 3, where known" in page
+    assert f"rewards took {fast['seconds']:.2g}." in page
+
+
 def learners(panel, *names):
     arrays = Record.load(FOLDER / "in-context/last-iterate").arrays
     return [shown(arrays[f"{panel}/{name}/mean"][-1]) for name in names]

@@ -140,7 +140,7 @@ def figures_of(paper: str, names: tuple[str, ...] | list[str] = ()) -> list[Figu
 
     >>> from equipoise import papers
     >>> [figure.name for figure in papers.figures_of("aggregative")]
-    ['planning', 'learning']
+    ['planning', 'learning', 'regret', 'dimensions']
     """
     if paper not in PAPERS:
         raise InputError("paper", f"one of {', '.join(PAPERS)}", repr(paper))

@@ -21,7 +21,7 @@ from equipoise.papers import aggregative_learning, rows_of
 from equipoise.papers._drawing import finish, make_panels
 from equipoise.runs import Record, Table
 
-__all__ = ["FORMS", "Config", "plot", "run"]
+__all__ = ["FORMS", "Config", "plan_game", "plot", "run"]
 
 _PRINTED = {"objective": "welfare", "slack": "printed", "rounding": "sample"}
 _OURS = {"objective": "welfare", "slack": "lemma"}
@@ -98,7 +98,7 @@ def run(config: Config, key: int = 0) -> Record:
     ['printed', 'welfare', 'regret']
     """
     normal = [
-        {"game": name, "agents": n} | _plan(form, load(name, agents=n), config.spacing, key)
+        {"game": name, "agents": n} | plan_game(form, load(name, agents=n), config.spacing, key)
         for name in config.games
         for n in config.agents
         for form in FORMS.items()
@@ -110,8 +110,19 @@ def run(config: Config, key: int = 0) -> Record:
     return Record("aggregative-planning", config, {"key": key}, {}, tables)
 
 
-def _plan(form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int) -> dict[str, Any]:
-    """Return the exact gap, bound, welfare and processor seconds of one game in one form."""
+def plan_game(
+    form: tuple[str, dict[str, Any]], game: Any, spacing: float, key: int
+) -> dict[str, Any]:
+    """Return the exact gap, bound, welfare and processor seconds of one game in one form.
+
+    **Example**
+
+    >>> from equipoise.games import load
+    >>> from equipoise.papers import aggregative_planning as paper
+    >>> found = paper.plan_game(("regret", {}), load("el-farol", agents=100), 0.05, key=0)
+    >>> found["gap"] <= found["bound"]
+    True
+    """
     name, options = form
     markov = hasattr(game, "horizon")
     begun = time.process_time()
@@ -145,7 +156,7 @@ def _markov(config: Config, agents: int, key: int) -> list[dict[str, Any]]:
     games = [aggregative_learning.small_game(setting, key + seed) for seed in range(config.seeds)]
     rows = []
     for form in MARKOV_FORMS.items():
-        found = [_plan(form, game, config.spacing, key) for game in games]
+        found = [plan_game(form, game, config.spacing, key) for game in games]
         means = {m: float(np.mean([f[m] for f in found])) for m in found[0] if m != "form"}
         largest = max(f["gap"] for f in found)
         rows.append({"agents": agents, "form": form[0], **means, "largest gap": largest})
