@@ -5,6 +5,7 @@ import pytest
 
 from equipoise.papers import (
     interaction_rank,
+    interaction_rank_coverage,
     interaction_rank_estimated,
     rows_of,
 )
@@ -46,6 +47,38 @@ def test_all_panels():
 def test_an_unknown_panel_is_refused():
     with pytest.raises(ValueError, match="panels: expected panels among"):
         interaction_rank.run(interaction_rank.Config(panels=("moon",)))
+
+
+def test_more_rows_are_needed_where_actions_are_rarer():
+    config = interaction_rank_coverage.Config.quick(
+        panels=("skew",), agents=(3,), skews=(1.0, 8.0), games=4, largest=1 << 14
+    )
+    record = interaction_rank_coverage.run(config)
+    needs = {(row["C"], row["critic"]): row["rows"] for row in rows_of(record.tables["needs"])}
+    for critic in ("2-IR", "joint"):
+        assert needs[16.0, critic] > 10 * needs[2.0, critic]
+    assert min(record.tables["slopes"].column("slope")) > 1
+    assert len(interaction_rank_coverage.plot(record).axes) == 1
+
+
+def test_rows_needed_are_where_the_mean_gap_crosses_the_threshold():
+    """None if the largest log is too small: that cell has no part in the slope."""
+    config = interaction_rank_coverage.Config(threshold=0.1)
+    cell = {"panel": "skew", "agents": 3, "actions": 2, "critic": "joint"}
+    gaps = [
+        cell | {"C": c, "rows": rows, "gap": gap}
+        for c, rows, gap in ((2.0, 8, 0.4), (2.0, 16, 0.025), (4.0, 64, 0.05), (8.0, 32, 0.2))
+    ]
+    needs = interaction_rank_coverage._needs(config, gaps)
+    assert [row["rows"] for row in needs] == [pytest.approx(8 * 2**0.5), 64.0, None]
+    (slope,) = interaction_rank_coverage._slopes(needs)
+    assert slope["cells"] == 2
+    assert slope["slope"] == pytest.approx(np.log2(8 / 2**0.5)) == slope["last slope"]
+
+
+def test_an_unknown_panel_of_coverage_is_refused():
+    with pytest.raises(ValueError, match="panels: expected panels among"):
+        interaction_rank_coverage.Config(panels=("moon",))
 
 
 def test_gaps_fall_with_the_error_of_the_rewards():
