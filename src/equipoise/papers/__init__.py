@@ -209,8 +209,8 @@ def reproduce(
     >>> papers.reproduce("aggregative", ["plan"], folder="figures")
     Traceback (most recent call last):
     ...
-    equipoise.core.errors.InputError: figure: expected one of planning, learning for aggregative;
-    found 'plan'; did you mean planning?
+    equipoise.core.errors.InputError: figure: expected one of planning, learning, regret, dimensions
+    for aggregative; found 'plan'; did you mean planning?
     """
     chosen, folder, made = figures_of(paper, figures), Path(folder), []
     page = Report(
