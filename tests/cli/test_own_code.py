@@ -254,3 +254,12 @@ def test_the_help_says_that_code_is_run(capsys, monkeypatch):
         told = " ".join(capsys.readouterr().out.split())
         assert "MODULE:OBJECT" in told
         assert "code is run" in told or "runs the code" in told or "runs this code" in told
+
+
+def test_families_to_train_on_are_checked(place, capsys):
+    own = ["pretrain", "--family", "mine.py:family"]
+    assert "--actions: expected no value with mine.py:family" in refused(
+        capsys, *own, "--actions", "4"
+    )
+    assert "did you mean uniform?" in refused(capsys, "pretrain", "--family", "unifrm")
+    assert "--family: expected a family" in refused(capsys, "pretrain", "--family", "mine.py:game")

@@ -8,13 +8,16 @@ import tyro
 
 import equipoise as eq
 from equipoise.cli._inputs import (
+    FAMILIES,
     check_counts,
     check_only_with_states,
     check_seed,
+    find_family,
     find_game,
     in_run_folder,
 )
 from equipoise.cli._main import Interrupted
+from equipoise.cli._objects import is_object
 from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
@@ -49,8 +52,11 @@ class Pretrain:
 
     #: Family of random games: independent rewards (uniform or gaussian), games near one game
     #: (perturbed), or games of many kinds (mixture). With --tokens adaptive, a mixture has games of
-    #: all sizes up to --actions and --states. Default: uniform, unless --data or --games is given.
-    family: Literal["uniform", "gaussian", "perturbed", "mixture"] | None = None
+    #: all sizes up to --actions and --states. Or a family of your own, MODULE:OBJECT such as
+    #: mine.py:family, whose code is run. Default: uniform, unless --data or --games is given.
+    family: Annotated[str | None, tyro.conf.arg(metavar=f"{'|'.join(FAMILIES)}|MODULE:OBJECT")] = (
+        None
+    )
     #: Number of actions of the row player, and of the column player unless --columns is given.
     #: Default: 3.
     actions: int | None = None
@@ -162,6 +168,13 @@ class Pretrain:
             return families.of(self.games)
         if self.data is not None and self.family is None:
             return None
+        if self.family is not None and (is_object(self.family) or self.family not in FAMILIES):
+            for name in ("actions", "columns"):
+                if is_object(self.family) and (value := getattr(self, name)) is not None:
+                    expected = f"no value with {self.family}, which decides it"
+                    raise InputError(name, expected, value)
+            names = ("scale", "base", "states", "discount", "concentration")
+            return find_family(self.family, (3, 3), **{n: getattr(self, n) for n in names})
         given = {name: getattr(self, name) for name in ("states", "discount", "concentration")}
         more: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
         scale: dict[str, Any] = {} if self.scale is None else {"scale": self.scale}
