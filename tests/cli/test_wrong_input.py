@@ -125,7 +125,7 @@ TYPED = {
     "play --column v-learning": "--column: expected for matrix games one of",
     "play --discount 2 --states 2": "--discount: expected a number in [0",
     "learn demand-response --spacing -1": "--spacing: expected a number in (0",
-    "reproduce aggregative --figure x": "--figure: expected one of planning, learning, regret, dimensions",
+    "reproduce aggregative --figure x": "--figure: expected one of planning, learning, regret",
     "solve no.nfg": "no.nfg: No such file or directory",
     "certify oneill no.json": "no.json: No such file or directory",
     "offline no.npz": "no.npz: No such file or directory",
