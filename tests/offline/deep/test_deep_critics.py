@@ -365,3 +365,28 @@ def test_the_fitted_game_is_computed_in_the_precision_of_the_actions(critic):
     with double_precision():
         assert game.rewards(single).dtype == jnp.float32
         assert game.rewards(jnp.asarray(actions)).dtype == jnp.float64
+
+
+def test_networks_take_numeric_contexts_and_states(rng):
+    actions = rng.uniform(-1, 1, (1_500, 2))
+    heat, charge = rng.uniform(-1, 1, (1_500, 1)), rng.uniform(-1, 1, (1_500, 2, 1))
+    rewards = actions * heat + charge[..., 0] * actions
+    log = eq.offline.Log(None, actions, rewards, charge, charge, covariates=heat, continuous=True)
+    deep = eq.offline.deep
+    spec = deep.Critic(rank=1, width=32, epochs=40, learning_rate=5e-3)
+    critics = deep.fit(log, spec, key=0)
+    assert (critics.explained > 0.9).all()
+    blind = deep.fit(eq.offline.Log(None, actions, rewards, continuous=True), spec, key=0)
+    assert (blind.explained < 0.3).all()
+    few = critics(actions[:5], states=charge[:5], covariates=heat[:5])
+    np.testing.assert_allclose(few, rewards[:5], atol=0.4)
+    for what, call in (
+        ("covariates: expected values of shape", lambda: critics(actions, states=charge)),
+        ("states: expected values of shape", lambda: critics(actions, covariates=heat)),
+        ("covariates: expected none", lambda: blind(actions, covariates=heat)),
+        ("critics: expected contexts and states that are counted", critics.as_game),
+        ("critic: expected networks", lambda: deep.fit(log, deep.LinearCritic(), key=0)),
+        ("log: expected contexts and states", lambda: deep.improve(critics, log, key=0)),
+    ):
+        with pytest.raises(ValueError, match=what):
+            call()

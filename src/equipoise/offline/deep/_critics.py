@@ -91,8 +91,13 @@ class Critics:
         states: Any = None,
         steps: Any = None,
         trial: int | None = 0,
+        *,
+        covariates: Any = None,
     ) -> np.ndarray:
         """Predict rewards (..., agents) of joint actions (..., agents).
+
+        Numeric contexts are `covariates`, and numeric local states `states`, one row for each row
+        of actions.
 
         `trial` selects the critics; None averages the predictions of all trials.
         """
@@ -101,7 +106,11 @@ class Critics:
             raise InputError("actions", f"{self.agents} along the last axis", actions.shape)
         models, scale, shift = self._of_trial(trial)
         with single_precision():
-            rows = as_rows(self.sizes, actions.reshape(-1, self.agents), contexts, states, steps)
+            flat = actions.reshape(-1, self.agents)
+            numbers = as_numbers(self.sizes, flat.shape, covariates, states)
+            states = None if self.sizes.width else states
+            rows = as_rows(self.sizes, flat, contexts, states, steps)
+            rows = Rows(rows.actions, rows.contexts, rows.steps, rows.states, *numbers)
             repeated = jax.tree.map(lambda x: jnp.repeat(x[None], len(scale), 0), rows)
             found = np.asarray(predict(models, repeated)).swapaxes(1, 2)
         return (found * scale[:, None] + shift[:, None]).mean(0).reshape(actions.shape)
@@ -124,6 +133,10 @@ class Critics:
         >>> bool(abs(true - fitted) < 0.05)
         True
         """
+        if self.sizes.covariates or self.sizes.width:
+            raise ValueError(
+                "critics: expected contexts and states that are counted, found numbers"
+            )
         if self.sizes.states > 1 or self.sizes.horizon > 1:
             raise ValueError(
                 "critics: expected critics of a log without local states or steps; found "
@@ -221,6 +234,28 @@ def as_rows(sizes: Sizes, actions: np.ndarray, contexts: Any, states: Any, steps
             raise InputError(name, f"numbers from 0 to {many - 1}", found)
         given.append(jnp.asarray(array))
     return Rows(jnp.asarray(actions, jnp.float32), *given)
+
+
+def as_numbers(
+    sizes: Sizes, shape: tuple[int, ...], covariates: Any, states: Any
+) -> tuple[jax.Array | None, jax.Array | None]:
+    """Numeric contexts and local states from the user's arrays; None where there are none."""
+    found: list[jax.Array | None] = []
+    for name, value, count, axes in (
+        ("covariates", covariates, sizes.covariates, (shape[0], sizes.covariates)),
+        ("states", states, sizes.width, (*shape, sizes.width)),
+    ):
+        if not count:
+            if name == "covariates" and value is not None:
+                raise InputError(name, "none, as in the log", "values")
+            found.append(None)
+            continue
+        if value is None:
+            raise InputError(name, f"values of shape {axes}", "none")
+        array = checks.as_float_array(name, value)
+        checks.check_shape(name, array, axes, "one row for each row of actions")
+        found.append(jnp.asarray(array, jnp.float32))
+    return found[0], found[1]
 
 
 def predict(models: Any, rows: Rows) -> jax.Array:

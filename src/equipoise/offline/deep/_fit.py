@@ -69,6 +69,9 @@ def fit(
     with different initial weights and held-out rows. With a sequence of logs, each log is one
     trial.
 
+    Numeric contexts and numeric local states of the log enter networks as they are: scale them to
+    about -1 to 1.
+
     With `run`, a run folder keeps metrics, checkpoints and finally the critics. If a run was
     stopped, the same call resumes it and returns the same critics as an uninterrupted run. Ctrl-C
     returns the best critics so far.
@@ -90,6 +93,8 @@ def fit(
     key = as_key(key)
     if not isinstance(critic, Critic | LinearCritic | KernelCritic):
         raise InputError("critic", "a Critic", type(critic).__name__)
+    if logs[0].numeric and not isinstance(critic, Critic):
+        raise InputError("critic", f"networks (Critic) for a log with {logs[0].numeric}", critic)
     if capacity is not None and checks.check_count("capacity", capacity) < logs[0].samples:
         raise InputError("capacity", f"at least {logs[0].samples} rows", capacity)
     return in_folder(
@@ -142,8 +147,6 @@ def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
     for log in logs:
         if not isinstance(log, Log) or not log.continuous:
             raise ValueError("log: expected logs with continuous actions, found discrete actions")
-        if log.numeric:
-            raise InputError("log", "contexts and states that are counted", log.numeric)
         if Sizes.of(log) != Sizes.of(logs[0]) or log.samples != logs[0].samples:
             raise ValueError("log: expected logs of equal size, found several sizes")
     if not logs or logs[0].samples < FEWEST:

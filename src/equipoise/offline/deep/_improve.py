@@ -95,6 +95,9 @@ def improve(
 def _check(critics: Critics, logs: list[Log], method: Any) -> None:
     if not isinstance(method, TD3BC | PolicyGradient):
         raise InputError("method", "TD3BC or PolicyGradient", type(method).__name__)
+    if logs[0].numeric:
+        hint = "cut the numbers into counted contexts and states"
+        raise InputError("log", "contexts and states that are counted", logs[0].numeric, hint)
     if Sizes.of(logs[0]) != critics.sizes:
         raise InputError("log", f"the log of the critics with {critics.sizes}", Sizes.of(logs[0]))
     if logs[0].states is not None:

@@ -30,22 +30,29 @@ class Sizes:
     contexts: int = 1
     horizon: int = 1
     states: int = 1
+    #: Number of numeric contexts, and of numbers that describe a numeric local state.
+    covariates: int = 0
+    width: int = 0
 
     @classmethod
     def of(cls, log: Log) -> "Sizes":
         """Sizes of a log."""
-        return cls(log.agents, log.contexts_count, log.horizon, log.states_count)
+        covariates = 0 if log.covariates is None else log.covariates.shape[1]
+        numeric = log.states is not None and log.states.ndim == 3
+        width = log.states.shape[2] if numeric and log.states is not None else 0
+        states = 1 if numeric else log.states_count
+        return cls(log.agents, log.contexts_count, log.horizon, states, covariates, width)
 
     @property
     def local(self) -> int:
         """Number of inputs that describe one agent: its action, and its state if there are any."""
-        return 1 + (self.states if self.states > 1 else 0)
+        return 1 + self.width + (self.states if self.states > 1 else 0)
 
     @property
     def common(self) -> int:
         """Number of inputs common to all agents: context and step, if there are several."""
         several = (n for n in (self.contexts, self.horizon) if n > 1)
-        return sum(several)
+        return sum(several) + self.covariates
 
 
 class Rows(eqx.Module):
@@ -55,6 +62,9 @@ class Rows(eqx.Module):
     contexts: Int[Array, "*B"]
     steps: Int[Array, "*B"]
     states: Int[Array, "*B agents"]
+    #: Numeric contexts and numeric local states; None without.
+    covariates: Float[Array, "*B _"] | None = None
+    local: Float[Array, "*B agents _"] | None = None
 
     @classmethod
     def without_states(cls, actions: Array, contexts: Array) -> "Rows":
@@ -102,26 +112,36 @@ def prepare(
         if standardise:
             shift, scale = kept.mean(0), np.maximum(kept.std(0), 1e-12)
         shape, scaled = log.actions.shape, (rewards - shift) / scale
+        numeric = log.states is not None and log.states.ndim == 3
+        states, following = (None, None) if numeric else (log.states, log.next_states)
         columns = [
             *((log.actions, shape, "f4"), (log.contexts, shape[:1], "i4")),
-            *((log.steps, shape[:1], "i4"), (log.states, shape, "i4")),
-            *((scaled, shape, "f4"), (log.next_states, shape, "i4")),
+            *((log.steps, shape[:1], "i4"), (states, shape, "i4")),
+            *((scaled, shape, "f4"), (following, shape, "i4")),
         ]
+        numbers = (log.covariates, log.states if numeric else None)
+        columns += [(x, x.shape, "f4") for x in numbers if x is not None]
         given = [
             (np.broadcast_to(0 if column is None else column, size)[order].astype(kind), size)
             for column, size, kind in columns
         ]
-        padded = [np.pad(c, [(0, padding), (0, 0)][: len(size)]) for c, size in given]
+        padded = [np.pad(c, [(0, padding)] + [(0, 0)] * (len(size) - 1)) for c, size in given]
         parts.append([*padded, np.float32(shift), np.float32(scale)])
     stacked = [jnp.asarray(np.stack(part)) for part in zip(*parts, strict=True)]
-    rewards, following, shift, scale = stacked[4:]
+    rewards, following, *numbers, shift, scale = stacked[4:]
+    covariates = None if logs[0].covariates is None else numbers.pop(0)
+    local = numbers.pop(0) if numbers else None
     sizes = (jnp.int32(trained), jnp.int32(samples))
-    return Data(Rows(*stacked[:4]), rewards, following, shift, scale, *sizes)
+    actions, contexts, steps, places = stacked[:4]
+    rows = Rows(actions, contexts, steps, places, covariates, local)
+    return Data(rows, rewards, following, shift, scale, *sizes)
 
 
 def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
-    """Inputs that describe each agent: its action, and its state one-hot."""
+    """Inputs that describe each agent: its action, and its state as numbers or one-hot."""
     actions = rows.actions[..., None]
+    if rows.local is not None:
+        actions = jnp.concatenate([actions, rows.local], -1)
     if sizes.states == 1:
         return actions
     states = jax.nn.one_hot(rows.states, sizes.states, dtype=actions.dtype)
@@ -129,13 +149,15 @@ def local_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B agents local"]:
 
 
 def common_features(rows: Rows, sizes: Sizes) -> Float[Array, "*B common"]:
-    """Inputs common to all agents: the context and the step, one-hot."""
+    """Inputs common to all agents: the context and the step, one-hot, and numeric contexts."""
     dtype = rows.actions.dtype
     parts = [jnp.zeros((*rows.contexts.shape, 0), dtype)]
     if sizes.contexts > 1:
         parts.append(jax.nn.one_hot(rows.contexts, sizes.contexts, dtype=dtype))
     if sizes.horizon > 1:
         parts.append(jax.nn.one_hot(rows.steps, sizes.horizon, dtype=dtype))
+    if rows.covariates is not None:
+        parts.append(rows.covariates)
     return jnp.concatenate(parts, -1)
 
 
