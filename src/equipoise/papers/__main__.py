@@ -5,6 +5,11 @@ is a flag, and a figure that consists of parts resumes after an interruption:
 
     python -m equipoise.papers in_context --scale full --only matrix-3 --run runs/figure1
     python -m equipoise.papers interaction_rank_deep --figures 2 --run runs/deep
+
+`pages` is no figure: it writes the tables of the documentation from the records, or checks them:
+
+    python -m equipoise.papers pages --write
+    python -m equipoise.papers pages --check
 """
 
 import sys
@@ -15,13 +20,15 @@ from typing import Any, Literal
 
 import tyro
 
-from equipoise.papers import FIGURES
+from equipoise.papers import FIGURES, _pages
 
 _USAGE = "usage: python -m equipoise.papers FIGURE --run FOLDER [--help]\n\nFIGURE is one of {}"
 
 
 def main() -> int:
     """Run one figure into a folder, draw it, and print its running time."""
+    if sys.argv[1:2] == ["pages"]:
+        return _pages.main(sys.argv[2:])
     known = {figure.module: figure for figure in FIGURES}
     if len(sys.argv) < 2 or sys.argv[1] not in known:
         print(_USAGE.format(", ".join(known)), file=sys.stderr)
