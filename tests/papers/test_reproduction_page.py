@@ -310,6 +310,24 @@ def test_numbers_of_stopping():
         assert text in PAGE
 
 
+def test_numbers_of_fixed_trajectories():
+    page = (FOLDER / "in-context.md").read_text()
+    both = [table("in-context/data", "errors", labels=kind) for kind in ("policies", "actions")]
+    for first, second in zip(*both, strict=True):
+        numbers = [row[name] for name in ("total variation", "NashConv") for row in (first, second)]
+        cells = " | ".join(f"{x:.3f}".lstrip("0") for x in numbers)
+        assert f"| {first['n']:,} | {cells} | {first['root of the term']:.0f} |" in page
+    arrays = Record.load(FOLDER / "in-context/data").arrays
+    expert, uniform = (f"{arrays[name][0]:.3f}".lstrip("0") for name in ("expert", "uniform"))
+    assert f"The expert has {expert} and uniform play {uniform}" in page
+    for rows, n in zip(both, (256, 1024), strict=True):
+        assert all((row["NashConv"] < arrays["expert"][0]) == (row["n"] >= n) for row in rows)
+    assert all(row["steps"] == 400 for row in both[0] if row["n"] >= 256)
+    assert [f"{row['slope']:.2f}".replace("0.", ".") for row in both[0][1:3]] == ["-.28", "-.36"]
+    ends = [f"{both[0][k]['total variation']:.3f}".lstrip("0") for k in (0, -1)]
+    assert "total variation {} with 16 trajectories and {} with 4,096".format(*ends) in PAGE
+
+
 def test_with_fresh_data_no_cross_entropy_is_far_below_the_entropy_of_the_equilibria():
     """The mean over a cycle is that of a sample: it scatters about its expectation."""
     arrays = Record.load(FOLDER / "in-context/stopping").arrays

@@ -40,6 +40,7 @@ class Trajectories:
     **Arguments**
 
     - `data`: one of
+
       - an `.npz` or `.parquet` file that `Dataset.export` wrote, or one of your own with the same
         names: `actions`, `rewards` and `labels` (and `states`), or columns `player`, `round`,
         `action`, `reward` and the expert's probabilities `label_0`, `label_1`, ... (and `state`,
