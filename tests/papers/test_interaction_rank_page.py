@@ -1,4 +1,4 @@
-"""Tables of the page about low interaction rank are those of the records."""
+"""Numbers of the page about low interaction rank are those of the records."""
 
 from pathlib import Path
 
@@ -21,45 +21,6 @@ def short(number):
     return f"{float(f'{number:.1e}'):,.0f}"
 
 
-def small(number):
-    return f"{number:.1e}".replace("e-0", "e-") if number < 1e-3 else f"{number:.2g}"
-
-
-def coverage_lines(panel):
-    """Lines of the table of rows needed: agents, critic, a column for each C, and the slope."""
-    for slope in table("coverage", "slopes", panel=panel):
-        cell = {"panel": panel, "agents": slope["agents"], "critic": slope["critic"]}
-        needs = [row["rows"] for row in table("coverage", "needs", **cell)]
-        shown = ["not reached" if rows is None else short(rows) for rows in needs]
-        power = "K = 2" if slope["critic"] == "2-IR" else f"N = {slope['agents']}"
-        columns = [slope["agents"], slope["critic"], *shown, f"{slope['slope']:.1f}", power]
-        yield "| " + " | ".join(map(str, columns)) + " |"
-
-
-def estimated_lines():
-    """Lines of the table of gaps: the mean over games for each N, noise and number of rows."""
-    rows = table("estimated", "gaps")
-    cells = dict.fromkeys((row["agents"], row["noise"]) for row in rows)
-    for agents, noise in cells:
-        most = max(row["samples"] for row in rows)
-        for samples in (300, most):
-            cell = {"agents": agents, "noise": noise, "samples": samples}
-            own = table("estimated", "gaps", **cell)
-            means = [
-                small(sum(row[name] for row in own) / len(own))
-                for name in ("error", "gap", "gap, printed", "bound", "uniform")
-            ]
-            yield "| " + " | ".join([str(agents), f"{noise:g}", f"{samples:,}", *means]) + " |"
-
-
-def test_rows_needed_against_the_coverage():
-    for panel in ("skew", "actions"):
-        lines = list(coverage_lines(panel))
-        assert len(lines) == 6
-        for line in lines:
-            assert line in PAGE
-
-
 def test_slopes():
     found = {}
     for row in table("coverage", "slopes"):
@@ -80,10 +41,6 @@ def test_slopes():
 
 
 def test_gaps_with_estimated_rewards():
-    lines = list(estimated_lines())
-    assert len(lines) == 20
-    for line in lines:
-        assert line in PAGE
     rows = table("estimated", "gaps")
     assert all(max(row["gap"], row["gap, printed"]) <= row["bound"] for row in rows)
     slopes = {row["in"]: row for row in table("estimated", "slopes", of="gap")}
@@ -94,9 +51,3 @@ def test_gaps_with_estimated_rewards():
     assert f"at least {short(ratio)} times the gap with the weak regulariser" in PROSE
     text = f"{short(ratio)} times the gap with a weak regulariser, and {own:.1f} times with its own"
     assert text in INDEX
-
-
-if __name__ == "__main__":  # prints the lines, to be copied
-    for panel in ("skew", "actions"):
-        print(*coverage_lines(panel), sep="\n")
-    print(*estimated_lines(), sep="\n")

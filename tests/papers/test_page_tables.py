@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.core import InputError
-from equipoise.papers import _page_tables, _pages
+from equipoise.papers import _pages
 from equipoise.papers._pages import lines_of, main, pages, regenerate
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -22,7 +22,7 @@ def test_every_table_is_that_of_its_records():
 
 def test_every_function_makes_a_table_of_some_page():
     text = "".join(text for _, text, _ in pages(DOCS))
-    for name in _page_tables.TABLES:
+    for name in _pages.TABLES:
         assert f": {name}" in text
 
 

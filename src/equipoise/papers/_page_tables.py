@@ -1,22 +1,26 @@
-"""The tables of the pages about the papers: functions of records that return rows of text."""
+"""Tables of the pages about in-context learning, and what the tables of all pages share.
 
+Functions of records, and of words in the marker, return rows of text; the first row is the head.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from equipoise.papers import rows_of
 from equipoise.runs import Record
 
-#: Rows of text; the first is the head.
+#: Rows of text.
 Grid = list[list[str]]
 
 
-def _pick(rows: Sequence[dict[str, Any]], **wanted: Any) -> dict[str, Any] | None:
+def pick(rows: Sequence[dict[str, Any]], **wanted: Any) -> dict[str, Any] | None:
     """Return the row with these entries, the last one if there are several, or None."""
     chosen = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     return chosen[-1] if chosen else None
 
 
-def _grid(
+def grid(
     corner: str,
     heads: dict[str, Any],
     sides: dict[str, Any],
@@ -29,12 +33,35 @@ def _grid(
     ]
 
 
-def _thousandths(number: float) -> str:
+def thousandths(number: float) -> str:
     """
-    >>> _thousandths(0.05)
+    >>> thousandths(0.05)
     '.050'
     """
     return f"{number:.3f}".removeprefix("0")
+
+
+def significant(number: float, digits: int = 2) -> str:
+    """Return a number with two significant digits or others; a power of ten below 1e-3.
+
+    >>> [significant(x) for x in (0.2, 14.26, 0.00799, 0.000184, -0.5, 0.0, 1234.0)]
+    ['0.20', '14', '0.0080', '1.8e-4', '-0.50', '0', '1,234']
+    """
+    if number == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(float(f"{number:.{digits - 1}e}"))))
+    if exponent < -3:
+        return f"{number:.{digits - 1}e}".replace("e-0", "e-")
+    return f"{number:,.{max(0, digits - 1 - exponent)}f}"
+
+
+def general(number: float, digits: int = 2) -> str:
+    """Return a number with at most so many significant digits, without zeros at the end.
+
+    >>> [general(x) for x in (0.2, 0.00799, 1.84e-7, 0.0)]
+    ['0.2', '0.008', '1.8e-7', '0']
+    """
+    return f"{number:.{digits}g}".replace("e-0", "e-").replace("e+0", "e")
 
 
 _PANELS = ("A=2", "A=3", "A=5", "S=2", "S=3", "S=5")
@@ -57,11 +84,11 @@ def final_gaps(record: Record, family: str) -> Grid:
     known = {row["player"] for row in rows}
 
     def cell(player: str, panel: str) -> str:
-        row = _pick(rows, player=player, panel=panel)
-        return "" if row is None else _thousandths(row["gap"])
+        row = pick(rows, player=player, panel=panel)
+        return "" if row is None else thousandths(row["gap"])
 
     sides = {label: name for name, label in _PLAYERS.items() if name in known}
-    return _grid(family.replace("=", " = "), dict(zip(_PANELS, _PANELS, strict=True)), sides, cell)
+    return grid(family.replace("=", " = "), dict(zip(_PANELS, _PANELS, strict=True)), sides, cell)
 
 
 def protocol(record: Record, player: str) -> Grid:
@@ -75,28 +102,28 @@ def protocol(record: Record, player: str) -> Grid:
 
     def cell(panel: str, at: Any) -> str:
         if isinstance(at, str):
-            row = _pick(rows, panel=panel, player=at)
-            return "" if row is None else _thousandths(row["gap"])
-        row = _pick(rows, panel=panel, player=name, length=at)
+            row = pick(rows, panel=panel, player=at)
+            return "" if row is None else thousandths(row["gap"])
+        row = pick(rows, panel=panel, player=name, length=at)
         if row is None:
             return ""
-        return f"{_thousandths(row['gap'])} ± {_thousandths(row['between seeds'])}"
+        return f"{thousandths(row['gap'])} ± {thousandths(row['between seeds'])}"
 
-    return _grid("", heads, dict(zip(_PANELS, _PANELS, strict=True)), cell)
+    return grid("", heads, dict(zip(_PANELS, _PANELS, strict=True)), cell)
 
 
 def stopping(record: Record) -> Grid:
     """How often training stops: a row for each number of actions and kind of data."""
     head = ["actions", "data", "nearly pure", "stops", "nearly pure and stops", "median step"]
-    grid = [[*head, "others", "floor below 0.01"]]
+    table = [[*head, "others", "floor below 0.01"]]
     for row in rows_of(record.tables["stops"]):
         names = ("actions", "data", "nearly pure", "stops", "stops, nearly pure")
         step = "" if row["median step"] is None else f"{row['median step']:.0f}"
         floors = [row[name] for name in ("floor below", "long floor below")]
         floor = ", ".join(str(count) for count in floors if count is not None)
         cells = [str(row[name]) for name in names]
-        grid.append([*cells, step, _thousandths(row["lowest, not pure"]), floor])
-    return grid
+        table.append([*cells, step, thousandths(row["lowest, not pure"]), floor])
+    return table
 
 
 def last_gaps(record: Record, kind: str) -> Grid:
@@ -109,7 +136,7 @@ def last_gaps(record: Record, kind: str) -> Grid:
     middle = list(panels)[1]
 
     def cell(learner: str, at: tuple[str, str]) -> str:
-        row = _pick(rows, panel=at[1], learner=learner)
+        row = pick(rows, panel=at[1], learner=learner)
         if row is None:
             return ""
         if at[0] == "slope":
@@ -119,10 +146,22 @@ def last_gaps(record: Record, kind: str) -> Grid:
     heads = {label: ("gap", panel) for label, panel in panels.items()}
     heads[f"slope, {middle}"] = ("slope", panels[middle])
     learners = dict.fromkeys(row["learner"] for row in rows if row["panel"] == panels[middle])
-    return _grid("learner", heads, {name: name for name in learners}, cell)
+    return grid("learner", heads, {name: name for name in learners}, cell)
 
 
-#: Names in markers -> functions of records and words.
-TABLES: dict[str, Callable[..., Grid]] = {
-    make.__name__: make for make in (final_gaps, protocol, stopping, last_gaps)
-}
+def reciprocals(record: Record, actions: str) -> Grid:
+    """Accuracy of the network built by hand against its number of linear pieces."""
+    rows = [row for row in rows_of(record.tables["sizes"]) if row["actions"] == int(actions)]
+    gap = rows[0]["learner's gap"]
+    learner = f"gap in play (learner {gap:.4f})".replace("0.", ".")
+    pieces = "$N$ (pieces), Newton steps"
+    table = [[pieces, "residual of $1 / z$", "distance to the learner", learner, "norm"]]
+    for row in rows:
+        cells = [significant(row[name]).removeprefix("0") for name in ("residual", "error")]
+        gap = f"{row['gap']:.4f}".removeprefix("0")
+        name = f"{row['units']}, {row['newton steps']}"
+        table.append([name, *cells, gap, f"{row['norm']:.0f}"])
+    return table
+
+
+TABLES = (final_gaps, protocol, stopping, last_gaps, reciprocals)

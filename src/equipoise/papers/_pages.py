@@ -1,7 +1,7 @@
 """Tables of Markdown pages, made from records.
 
 A page marks where a table belongs, by the records that it is made from, the name of a function of
-`_page_tables` and further words for it:
+the modules `_page_tables...` and further words for it:
 
     <!-- record in-context/1: final_gaps iid -->
 
@@ -22,8 +22,15 @@ import tyro
 
 from equipoise.core.errors import InputError
 from equipoise.core.files import atomic_write
-from equipoise.papers import _page_tables
+from equipoise.papers import _page_tables, _page_tables_crowds, _page_tables_rank
 from equipoise.runs import Record
+
+#: Names in markers -> functions of records and words.
+TABLES: dict[str, Callable[..., Sequence[Sequence[str]]]] = {
+    make.__name__: make
+    for module in (_page_tables, _page_tables_rank, _page_tables_crowds)
+    for make in module.TABLES
+}
 
 _BLOCK = re.compile(
     r"^(?P<indent> *)<!-- record (?P<records>[^:\n]+): (?P<call>[^\n]+) -->\n"
@@ -48,11 +55,12 @@ def lines_of(grid: Sequence[Sequence[str]]) -> str:
 def _made(records: Path, block: re.Match[str]) -> str:
     """Return a block with its table made anew."""
     name, *words = block["call"].split()
-    make: Callable[..., Sequence[Sequence[str]]] | None = _page_tables.TABLES.get(name)
-    if make is None:
-        known = ", ".join(_page_tables.TABLES)
+    if name not in TABLES:
+        known = ", ".join(TABLES)
         raise InputError("table", f"one of {known} in a marker", repr(name))
-    table = lines_of(make(*(Record.load(records / at) for at in block["records"].split()), *words))
+    table = lines_of(
+        TABLES[name](*(Record.load(records / at) for at in block["records"].split()), *words)
+    )
     first, last = block[0].split("\n")[0], block[0].split("\n")[-1]
     return f"{first}\n\n{table}\n\n{last}"
 
