@@ -79,7 +79,7 @@ def test_games_that_nobody_can_duel_in_are_refused(duel):
 
 def test_a_missing_argument_is_named_with_what_it_may_be(capsys):
     for words, begins in {
-        "duel any": "GAME: expected a file (.nfg, .npz, .csv or .toml), or a name that",
+        "duel any": "GAME: expected a file (.nfg, .npz, .csv or .toml), a name that",
         "duel": "PLAYERS: expected a run folder of `equipoise pretrain`, or the name of players",
         "sweep": "SWEEP: expected the .toml file with a verb and its settings, found none",
     }.items():

@@ -172,7 +172,7 @@ def self_play(
     >>> pennies = eq.games.load("matching-pennies")
     >>> config = eq.dynamics.SelfPlay(rounds=200, games=8)
     >>> eq.dynamics.self_play(config, games=pennies).config["game"]
-    'matrix game, 2 x 2'
+    'zero-sum matrix game, 2 x 2'
     """
     config = SelfPlay() if config is None else config
     if run is None:
