@@ -164,7 +164,7 @@ ELSEWHERE = {
     "continuous-local-states": "printed by a test",
     "a-thousand-agents": "printed by the benchmarks",
     "table-2": "settings",
-    "errata-of-section-6-and-appendix-b": "settings, and a column that the tables do not show",
+    "errata-of-section-6-and-appendix-b": "settings; test_numbers_by_setting has the rest",
 }
 #: Numbers that are not from a record of their section.
 NO_RESULTS = {
@@ -201,7 +201,7 @@ def test_measured_numbers_are_in_the_records():
         lost = [n for n in missing(text, names) if n not in exempt]
         assert not lost, f"{name}: {heading}: {lost} in none of {sorted(names)}"
         checked += len(found) - len(exempt)
-    assert checked > 80
+    assert checked > 60
 
 
 def rows_with_records():

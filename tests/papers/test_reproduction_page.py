@@ -292,10 +292,6 @@ def test_numbers_of_stopping():
 def test_numbers_of_fixed_trajectories():
     page = (FOLDER / "in-context.md").read_text()
     both = [table("in-context/data", "errors", labels=kind) for kind in ("policies", "actions")]
-    for first, second in zip(*both, strict=True):
-        numbers = [row[name] for name in ("total variation", "NashConv") for row in (first, second)]
-        cells = " | ".join(f"{x:.3f}".lstrip("0") for x in numbers)
-        assert f"| {first['n']:,} | {cells} | {first['root of the term']:.0f} |" in page
     arrays = Record.load(FOLDER / "in-context/data").arrays
     expert, uniform = (f"{arrays[name][0]:.3f}".lstrip("0") for name in ("expert", "uniform"))
     assert f"The expert has {expert} and uniform play {uniform}" in page

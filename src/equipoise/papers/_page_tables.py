@@ -126,6 +126,27 @@ def stopping(record: Record) -> Grid:
     return table
 
 
+def trajectories(record: Record) -> Grid:
+    """Errors and gaps against the number of trajectories, for both kinds of labels."""
+    rows = rows_of(record.tables["errors"])
+    heads: dict[str, tuple[str, str]] = {
+        "total variation, policies as labels": ("policies", "total variation"),
+        "actions as labels": ("actions", "total variation"),
+        "NashConv, policies as labels": ("policies", "NashConv"),
+        "actions as labels ": ("actions", "NashConv"),
+        "root of the bound's term": ("policies", "root of the term"),
+    }
+
+    def cell(n: int, at: tuple[str, str]) -> str:
+        row = pick(rows, labels=at[0], n=n)
+        if row is None:
+            return ""
+        return f"{row[at[1]]:.0f}" if at[1] == "root of the term" else thousandths(row[at[1]])
+
+    table = grid("n", heads, {f"{n:,}": n for n in sorted({row["n"] for row in rows})}, cell)
+    return [[head.rstrip() for head in table[0]], *table[1:]]
+
+
 def last_gaps(record: Record, kind: str) -> Grid:
     """Gaps and errors at the last round, and the slope for three actions or states."""
     rows = rows_of(record.tables["slopes"])
@@ -164,4 +185,4 @@ def reciprocals(record: Record, actions: str) -> Grid:
     return table
 
 
-TABLES = (final_gaps, protocol, stopping, last_gaps, reciprocals)
+TABLES = (final_gaps, protocol, stopping, trajectories, last_gaps, reciprocals)
