@@ -141,3 +141,24 @@ def test_games_of_one_step():
     assert sentence.format(*printed) in text
     assert none == 0
     assert f"for any equilibrium leaves 0 and {significant(some, 1)}." in text
+
+
+def test_networks_built_by_hand():
+    table = {
+        (row["actions"], row["units"], row["newton steps"]): row
+        for row in rows("in-context/construction", "sizes")
+    }
+    text = " ".join((FOLDER.parent / "theory" / "construction.md").read_text().split())
+    crude, two = (table[actions, 1, 0] for actions in (3, 2))
+    cells = [thousandths(x) for x in (crude["gap"], two["gap"], two["learner's gap"])]
+    assert "({}, and {} against {} for two actions)".format(*cells) in text
+    for actions in (2, 3):
+        assert table[actions, 1, 0]["gap"] < table[actions, 1, 0]["learner's gap"]
+        four = table[actions, 4, 0]
+        assert abs(four["gap"] / four["learner's gap"] - 1) < 0.01
+    assert "with 4 pieces the gap is within 1% of the learner's" in text
+    fitted = [row["mean_error"] for row in rows("in-context/construction", "fitted", units=2048)]
+    sentence = "mean error of one step is {}, {} and ".format(
+        *(f"{x:.0e}".replace("e-0", "e-") for x in fitted)
+    )
+    assert sentence in text
