@@ -1,5 +1,6 @@
 """What each table must become: the logs are written out by hand."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -208,3 +209,74 @@ def test_names_of_digits_in_contexts_wide_tables_and_times_stay_apart():
     assert log.rewards[:, 0].tolist() == [0, 2, 4, 6]
     hours = codes("a", "b", times=range(24), hour=[f"{k // 2:02}" for k in range(48)])
     assert "hour is a numeric context" in "; ".join(read_codes(hours, context="hour").notes)
+
+
+_DAYS = [datetime(2022, 12, 30, 9) + timedelta(days=step) for step in range(60)]
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        *("{0:%Y-%m-%d}", "{0.day}-{0:%b-%y}", "{0:%a, %d %b %Y}", "{0:%A, %B} {0.day}, {0.year}"),
+        *("{0:%a %d.%m.%y}", "{0:%d%m%Y}", "{0:%m%d%Y}", "{0:%d %b %Y %H:%M:%S GMT}", "{0:%d%b%Y}"),
+        *("{0:%Y-%b-%d}", "{0:%d/%m/%Y %H:%M:%S}.250", "{0:%Y-%m-%dT%H:%M:%S%z}Z"),
+    ],
+)
+def test_days_are_in_the_order_of_time_in_every_style(style):
+    frame = codes("a", "b", times=[style.format(day) for day in _DAYS])
+    log = read_codes(frame)
+    assert log.rewards.tolist() == [[2 * k, 2 * k + 1] for k in range(60)]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["Nov-22", "Dec-22", "Jan-23", "Feb-23"],
+        ["11/2022", "12/2022", "01/2023", "02/2023"],
+        ["Q3 2022", "Q4 2022", "Q1 2023", "Q2 2023"],
+        ["3Q2022", "4Q2022", "1Q2023", "2Q2023"],
+        ["W51/2022", "W52/2022", "W01/2023", "W02/2023"],
+        ["52-2022", "1-2023", "2-2023", "10-2023"],
+        ["2022 December", "2023 January", "2023 February", "2023 March"],
+        [11.2022, 12.2022, 1.2023, 2.2023],
+        [112022, 122022, 12023, 22023],
+        ["9:30 AM", "11:00 AM", "12:30 PM", "1:00 PM"],
+        ["2023-01-05 10:00", "2023-01-05T11:00", "2023-01-05 1:00 PM", "2023-01-05 13:00:00.5"],
+        [
+            "2023-10-29T02:30+02:00",
+            "2023-10-29T02:10+01:00",
+            "2023-10-29T02:00Z",
+            "2023-10-29T04:00Z",
+        ],
+        ["13/05/2023 10:00:00.100", "13/05/2023 10:00:00.5", "13/05/2023 10:00:01", "14/05/2023"],
+        ["round 8", "round 9", "round 10", "round 11"],
+        [2, 3, 12010, 22000],
+    ],
+)
+def test_times_are_in_the_order_of_time(times):
+    log = read_codes(codes("a", "b", times=times))
+    assert log.rewards.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert not any("sorted as words" in note for note in log.notes)
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        (["January", "February", "March", "April"], "dates in a known format, or numbers, in"),
+        (["23-Jan", "24-Jan", "1-Feb", "2-Feb"], "dates in a known format"),
+        (["W1-22", "W2-22", "W1-23", "W2-23"], "dates in a known format"),
+        (["5 janv. 2023", "6 janv. 2023", "7 févr. 2023", "8 févr. 2023"], "dates in"),
+        (["2023-01-05", "2023-01-06", "later", "2023-01-07"], "dates in column week"),
+        (["2023-01-05 10:00Z", "2023-01-05 11:00", "2023-01-05 12:00Z"], "all have a time zone"),
+        ([f"Jan {day:02}" for day in range(1, 20)], "dates with a year in column week"),
+        ([5012023, 6022023, 7032023], "show which number is the day"),
+    ],
+)
+def test_times_that_look_like_dates_are_not_sorted_as_words(times, told):
+    with pytest.raises(InputError, match=f"time: expected .*{told}"):
+        read_codes(codes("a", "b", times=times))
+
+
+def test_words_that_are_no_dates_are_sorted_and_named():
+    notes = read_codes(codes("a", "b", times=["low tide", "high tide", "ebb"])).notes
+    assert "week is sorted as words: ebb, high tide, ..., low tide" in "; ".join(notes)

@@ -36,7 +36,7 @@ from equipoise.offline._columns import (
     read_table,
     words_of,
 )
-from equipoise.offline._dates import as_dates
+from equipoise.offline._dates import as_dates, as_joined_dates
 from equipoise.offline._numeric import bins_of, without
 from equipoise.offline._oddities import LOOK, forgotten, huge_rewards, totals
 
@@ -100,8 +100,9 @@ def read_frame(
     for column in contexts:
         _check_column("context", column, table)
     _check_roles({"agent": agent, "time": time, "action": action, "reward": reward}, contexts)
-    if time is not None and table[time].dtype.kind == "O":
-        table[time], read = as_dates(time, table[time], dayfirst)
+    if time is not None:
+        dates = as_dates if table[time].dtype.kind == "O" else as_joined_dates
+        table[time], read = dates(time, table[time], dayfirst)
         changes += [read] if read else []
     for roles in ([name for name in acts if name in table], *([each] for each in contexts)):
         if fold and roles:

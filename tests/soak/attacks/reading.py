@@ -61,6 +61,11 @@ _STYLES: list[tuple[str, bool | None]] = [
     ("%b %d %Y", None),
     ("%d %B %Y", None),
     ("%d/%m/%y", True),
+    ("%d-%b-%y", None),
+    ("%a, %d %b %Y", None),
+    ("%d%b%Y %I:%M %p", None),
+    ("%d%m%Y", True),
+    ("%Y-%m-%dT%H:%M:%SZ", None),
 ]
 
 
@@ -153,6 +158,29 @@ def forgotten(seed: int, seconds: float) -> Iterator[str]:
     return _cases(seed, seconds, check)
 
 
+def codes(seed: int, seconds: float) -> Iterator[str]:
+    """Names made of digits that floats would join: the log keeps them apart, as written."""
+
+    def check(rng: np.random.Generator) -> Iterator[str]:
+        large, small = int(rng.integers(2**53, 2**62)), int(rng.integers(1, 10))
+        names = {
+            0: (f"00{small}", str(small), f"0{small}"),
+            1: (f"{small}E2", f"{small}00", "7"),
+            2: (str(large), str(large + 1), str(large + 2)),
+        }[int(rng.integers(3))]
+        actions, wet, profits = _draw(rng, 300)
+        lines = _lines(actions, wet, profits, [str(k) for k in range(len(wet))])
+        coded = [[*line[:2], names[_PRICES.index(line[2])], *line[3:]] for line in lines]
+        log = _read(coded)
+        found = log.labels.actions_of(0) or ()
+        if sorted(found) != sorted(names):
+            yield f"actions {names} became {found}"
+        elif (np.array(names)[actions] != np.array(found)[log.actions]).any():
+            yield f"actions {names} were exchanged"
+
+    return _cases(seed, seconds, check)
+
+
 def exact(seed: int, seconds: float) -> Iterator[str]:
     """A game without noise, played often, is learned, and the dominant action advised."""
 
@@ -225,4 +253,4 @@ def own_play(seed: int, seconds: float) -> Iterator[str]:
         yield f"of {cases} intervals, {above} end below the gain and {below} begin above it"
 
 
-ATTACKS = (spelled, blank, forgotten, exact, moved, own_play)
+ATTACKS = (spelled, codes, blank, forgotten, exact, moved, own_play)
