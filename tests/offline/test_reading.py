@@ -280,3 +280,51 @@ def test_times_that_look_like_dates_are_not_sorted_as_words(times, told):
 def test_words_that_are_no_dates_are_sorted_and_named():
     notes = read_codes(codes("a", "b", times=["low tide", "high tide", "ebb"])).notes
     assert "week is sorted as words: ebb, high tide, ..., low tide" in "; ".join(notes)
+
+
+@pytest.mark.parametrize("mark", [",", "\t", "|"])
+@pytest.mark.parametrize(
+    ("profits", "rewards"),
+    [
+        (("1,250", "2,375"), "may be 1250 or a fraction; pass decimal=','"),
+        (("1,250", "0,125"), "found '0,125' in row 1; pass decimal=','"),
+        (("1,250", "1500"), "may be 1250 or a fraction"),
+        (("1,250", "987"), [1250, 987]),
+        (("1,250.5", "2,375"), [1250.5, 2375]),
+        (("1,250", "0.5"), [1250, 0.5]),
+        (("$1,234,567", "$2,345"), [1234567, 2345]),
+    ],
+)
+def test_commas_are_read_as_thousands_only_where_that_shows(tmp_path, mark, profits, rewards):
+    path = tmp_path / "table.csv"
+    rows = [["week", "shop", "price", "profit"]]
+    rows += [["1", shop, "low", f'"{x}"'] for shop, x in zip("AB", profits, strict=True)]
+    path.write_text("\n".join(mark.join(row) for row in rows))
+    if isinstance(rewards, list):
+        assert read_codes(path).rewards.tolist() == [rewards]
+        return
+    with pytest.raises(InputError, match=rewards):
+        read_codes(path)
+    fractions = [float(x.replace(",", ".")) for x in profits]
+    assert read_codes(path, decimal=",").rewards.tolist() == [fractions]
+
+
+@pytest.mark.parametrize(
+    ("profits", "read"),
+    [(("12%", "0.12"), False), (("$12", "€12"), False), (("$12", "12"), True), (("1%", "2%"), True)],
+)
+def test_rewards_of_different_units_are_refused(profits, read):
+    frame = codes("low", times=[1])
+    frame["profit"] = list(profits)
+    if read:
+        assert read_codes(frame).rewards[0, 0] in (1, 12)
+        return
+    with pytest.raises(InputError, match="reward: expected numbers of one unit in column profit"):
+        read_codes(frame)
+
+
+def test_spellings_that_look_alike_are_one():
+    names = ("caf\u00e9", "cafe\u0301", "CAF\u00c9\u200b", "tea")
+    log = read_codes(codes(*names))
+    assert len(log.labels.actions[0]) == 2
+    assert "spellings joined in price" in "; ".join(log.notes)

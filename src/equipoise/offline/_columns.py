@@ -6,6 +6,7 @@ missing entries, which are NaN in columns of numbers and None in columns of word
 
 import csv
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,7 +125,7 @@ def number_of(word: str | None, mark: str, units: str, grouped: bool = False) ->
     except ValueError:
         group = "." if mark == "," else ","
         unit = rf"(?:\s?[{units}])?\s?" if units else ""
-        whole = rf"\d+|\d{{1,3}}(?:[{group}]\d{{3}})+"
+        whole = rf"\d+|[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+"
         found = re.fullmatch(rf"([-+]?){unit}([-+]?)({whole})([{mark}]\d+)?{unit}", word)
         if found is None or (found[1] and found[2]):
             raise
@@ -132,29 +133,33 @@ def number_of(word: str | None, mark: str, units: str, grouped: bool = False) ->
         return float(found[1] + found[2] + digits)
 
 
-def is_grouped(words: Sequence[str | None], commas: bool) -> bool | None:
-    """Whether points separate thousands in a column; None if that cannot be told.
+def is_grouped(words: Sequence[str | None], shown: bool, group: str = ".") -> bool | None:
+    """Whether points, or commas, separate thousands in a column; None if that cannot be told.
 
-    The decimal mark of the table may be a comma; `commas` says whether some column has one.
+    `shown` says whether some column of the table shows the other one as its decimal mark.
 
     >>> is_grouped(["1.234", "987"], False), is_grouped(["1.234", "0.5"], True)
     (True, False)
     >>> is_grouped(["1.234", "2.345"], False)
     """
-    points = [word for word in words if word is not None and "." in word]
-    form = re.compile(rf"[-+({UNITS}\s]*[1-9]\d{{0,2}}(\.\d{{3}})+(,\d+)?[{UNITS}\s]*\)?")
-    if not points or not all(map(form.fullmatch, points)):
+    marked = [word for word in words if word is not None and group in word]
+    mark = "," if group == "." else "."
+    form = rf"[-+({UNITS}\s]*[1-9]\d{{0,2}}([{group}]\d{{3}})+([{mark}]\d+)?[{UNITS}\s]*\)?"
+    if not marked or not all(re.fullmatch(form, word) for word in marked):
         return False
-    whole = [w.strip("-+()") for w in words if w is not None and "." not in w]
+    whole = [w.strip("-+()") for w in words if w is not None and group not in w]
     whole = [word for word in whole if word.isdecimal()]
-    if commas or any(word.count(".") > 1 or "," in word for word in points):
+    if shown or any(word.count(group) > 1 or mark in word for word in marked):
+        return True
+    if group == "," and any(mark in w for w in words if w is not None):
         return True
     return max(map(len, whole)) <= 3 if whole else None
 
 
-def has_commas(columns: Sequence[np.ndarray]) -> bool:
-    """Whether some entry of a table has a comma as its decimal mark."""
-    decimal = re.compile(rf"[-+($€£¥]*\d[\d.]*,\d+\s?[{UNITS}]?\)?")
+def shows_mark(columns: Sequence[np.ndarray], mark: str) -> bool:
+    """Whether some entry of a table has a comma, or a point, as its decimal mark."""
+    group = "." if mark == "," else ","
+    decimal = re.compile(rf"[-+($€£¥]*\d[\d{group}]*[{mark}]\d+\s?[{UNITS}]?\)?")
     return any(
         isinstance(word, str) and decimal.fullmatch(word.strip()) is not None
         for column in columns
@@ -266,7 +271,7 @@ def _different(values: np.ndarray, missing: Sequence[str] | None) -> list[str]:
 
 
 def folded(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
-    """Join spellings that differ in case or white space only, and list those that were joined.
+    """Join spellings that differ in case, white space or invisible characters only, and list them.
 
     The most frequent spelling is kept.
 
@@ -279,10 +284,8 @@ def folded(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
             count.update(word for word in column.tolist() if word is not None)
     kept: dict[str, str] = {}
     for word in sorted(count, key=lambda word: (-count[word], natural(word), word)):
-        kept.setdefault(" ".join(word.casefold().split()), word)
-    name: dict[str | None, str | None] = {
-        word: kept[" ".join(word.casefold().split())] for word in count
-    }
+        kept.setdefault(_spelling(word), word)
+    name: dict[str | None, str | None] = {word: kept[_spelling(word)] for word in count}
     joined = sorted(f"{word} as {other}" for word, other in name.items() if word != other)
     if not joined:
         return list(columns), []
@@ -295,11 +298,22 @@ def folded(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
     ], joined
 
 
+def _spelling(word: str) -> str:
+    """What spellings of a word have in common.
+
+    >>> _spelling("Caf\u00e9 ") == _spelling("cafe\u0301\u200b")
+    True
+    """
+    seen = "".join(c for c in unicodedata.normalize("NFC", word) if unicodedata.category(c) != "Cf")
+    return " ".join(seen.casefold().split())
+
+
 def check_rewards(
     column: str, written: np.ndarray, rewards: np.ndarray, mark: str, grouped: bool
 ) -> None:
-    """Refuse rewards that are words or infinite; missing ones are allowed."""
+    """Refuse rewards that are words, infinite or in several units; missing ones are allowed."""
     if rewards.dtype.kind == "f":
+        _check_units(column, written, rewards)
         if np.isinf(rewards).any():
             row = int(np.isinf(rewards).argmax())
             found = f"{written[row]} in row {row}"
@@ -310,8 +324,25 @@ def check_rewards(
             number_of(word, mark, UNITS, grouped)
         except ValueError:
             hint = "name words that stand for missing entries by missing=, or --missing"
+            if mark == "." and re.fullmatch(rf"[-+({UNITS}\s]*\d+,\d+[{UNITS}\s]*\)?", word):
+                hint = "pass decimal=',' (--decimal) if the comma is the decimal mark"
             found = f"{word!r} in row {row}"
             raise InputError("reward", f"numbers in column {column}", found, hint) from None
+
+
+def _check_units(column: str, written: np.ndarray, rewards: np.ndarray) -> None:
+    """Refuse a column with percentages and other numbers, or with several currencies."""
+    if written.dtype.kind not in "OUT":
+        return
+    first: dict[str, int] = {}
+    for row, (word, number) in enumerate(zip(written.tolist(), rewards.tolist(), strict=True)):
+        if number == number:
+            unit = next((mark for mark in UNITS if mark in str(word)), "")
+            first.setdefault(unit, row)
+    if len(first) > 1 and ("%" in first or len(first) > 2 or "" not in first):
+        (_, one), (_, other), *_ = first.items()
+        found = f"{written[one]!r} in row {one} and {written[other]!r} in row {other}"
+        raise InputError("reward", f"numbers of one unit in column {column}", found)
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:

@@ -170,7 +170,8 @@ def _by_kernels(
         f"with {(1 + level) / 2:.0%} confidence, nobody gains more than "
         f"{amount(bound, upwards=True)} by deviating to an action that the log shows. "
         f"Assumptions: rewards are {assumed} in the actions; the game does not change; "
-        "no unrecorded variable drives both actions and rewards"
+        "no unrecorded variable drives both actions and rewards; no row is missing because of what "
+        "was earned; rewards depend on actions of the same row only"
     )
     if log.numeric_contexts:
         promise += f". Not counted: deviations that depend on {' or '.join(log.numeric_contexts)}"

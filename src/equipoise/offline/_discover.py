@@ -20,6 +20,7 @@ from scipy.stats import chi2
 from equipoise.core.errors import named_arguments
 from equipoise.core.html import html_card, html_table
 from equipoise.offline._aggregate import KINDS, name_of, scores_of
+from equipoise.offline._carried import Carried, carried, told_carried
 from equipoise.offline._coverage import (
     count_actions,
     few_rows,
@@ -268,7 +269,7 @@ def structure_of(
     pairs, together, away = dependence_of(log)
     few = few_rows(log)  # tests on so few rows say nothing
     missing, needed, warnings = list[Missing](), list[Missing](), list[str]()
-    drift, both = list[Drift](), list[Drift]()
+    drift, both, later = list[Drift](), list[Drift](), list[Carried]()
     if chosen not in found:  # too large to be judged, so refused
         found[chosen] = np.full(plan.folds, np.nan)
     elif not few:
@@ -283,6 +284,7 @@ def structure_of(
             warnings.append(f"{_left_out(log, chosen, missing[0])}, so a larger one was chosen")
             chosen = _simplest(found, wider)
         drift, both = drifts(data), lasting(data)
+        later = carried(log, fit_of(chosen))
     selection = plan.choose(errors, chosen)
     floor, floor_error, source = _floor(log, found, plan.judges)
     tried = _tried(log)
@@ -293,7 +295,7 @@ def structure_of(
         told_absences(log, away),
         told_dependence(log, pairs) if together else "",
         _told_coupled(log, None if few else coupled(log)),
-        _told_drift(log, drift) or _told_lasting(log, both),
+        _told_drift(log, drift) or _told_lasting(log, both) or told_carried(log, later),
         # A class without a term that matters predicts better only where rows are few.
         _misfit(
             {n: e for n, e in found.items() if n == chosen or _contains(plan, n, needed)},

@@ -466,7 +466,10 @@ def _promise(found: Bounds, log: Log, components: int, rounding: float) -> str:
     assumed = [
         "the game does not change",
         "no unrecorded variable drives both actions and rewards, which no test can show",
+        "no row is missing because of what was earned",
     ]
+    if log.horizon == 1:
+        assumed.append("rewards depend on actions of the same row only")
     if log.contexts_count > 1 and log.horizon == 1:
         assumed.append("actions do not move the next context")
     if found.farther.max() > FARTHER:

@@ -27,13 +27,13 @@ from equipoise.offline._columns import (
     beyond,
     check_rewards,
     folded,
-    has_commas,
     identifier,
     is_grouped,
     is_missing,
     natural,
     ordered,
     read_table,
+    shows_mark,
     words_of,
 )
 from equipoise.offline._dates import as_dates, as_joined_dates
@@ -312,20 +312,25 @@ def _grouped(
     used: bool,
     missing: Sequence[str] | None,
 ) -> bool:
-    """Whether a point separates thousands in a column of a table whose decimal mark is a comma."""
-    if mark != "," or decimal is not None or values.dtype.kind != "O":
+    """Whether points separate thousands in a column of a table whose decimal mark is a comma.
+
+    In other tables, commas do, and a column that does not show it is refused.
+    """
+    if decimal is not None or values.dtype.kind not in "OUT":
         return mark == "," and decimal is not None
     words, _ = words_of(values, missing)
-    # The whole table is searched for a comma only where a column needs it.
-    grouped = is_grouped(words, False)
-    if grouped is None:
-        grouped = is_grouped(words, has_commas(list(columns.values())))
+    group = "." if mark == "," else ","
+    # The whole table is searched for a decimal mark only where a column needs it.
+    grouped = is_grouped(words, False, group)
+    if grouped is None or (mark == "." and not grouped and is_grouped(words, True, group)):
+        shown = shows_mark(list(columns.values()), mark)
+        grouped = is_grouped(words, True, group) if shown else None
     if grouped is None and used:
-        word = next(word for word in words if word is not None and "." in word)
+        word = next(word for word in words if word is not None and group in word)
         hint = "pass decimal=',' or decimal='.' (--decimal)"
-        found = f"{word!r} in column {column}, which may be {word.replace('.', '')} or a fraction"
+        found = f"{word!r} in column {column}, which may be {word.replace(group, '')} or a fraction"
         raise InputError("decimal", "numbers that show their decimal mark", found, hint)
-    return bool(grouped)
+    return bool(grouped) and mark == ","
 
 
 def _identifiers(

@@ -120,6 +120,23 @@ def following(rng: np.random.Generator) -> Logged:
     return game, signs, means(game, signs) + noise
 
 
+def lagging(rng: np.random.Generator) -> Logged:
+    """What one agent earns by its action now costs more in the next row, or others answer it."""
+    game, signs, rewards = played(rng, own_effects(rng, int(rng.integers(3, 12))), 1_500)
+    agents = signs.shape[1]
+    odd, size = int(rng.integers(agents)), rng.uniform(0.2, 0.5)
+    other = odd if rng.random() < 0.5 else (odd + 1) % agents
+    last = np.vstack([np.zeros((1, agents)), signs[:-1]])[:, other]
+    if other == odd:
+        game[odd] = [((), size - 2 * size)]
+        rewards[:, odd] = size * signs[:, odd] - 2 * size * last
+    else:  # the own action pays unless the other one did what pays for it
+        way = np.sign(game[other][0][1])
+        game[odd] = [((), size), ((other,), -2 * size * way)]
+        rewards[:, odd] = signs[:, odd] * (size - 2 * size * way * last)
+    return game, signs, rewards
+
+
 def ring(rng: np.random.Generator) -> Logged:
     """Clean: agents on a ring, each affected by its neighbours."""
     agents = int(rng.integers(4, 13))
@@ -200,8 +217,8 @@ def odd_agents(seed: int, seconds: float) -> Iterator[str]:
 
 
 def changes(seed: int, seconds: float) -> Iterator[str]:
-    """One agent of many whose game, level or noise changes over time."""
-    return bounds_of([drifting, moving_level, following], seed, seconds, False)
+    """One agent of many whose game, level or noise changes over time, or whose actions last."""
+    return bounds_of([drifting, moving_level, following, lagging], seed, seconds, False)
 
 
 def clean_logs(seed: int, seconds: float) -> Iterator[str]:

@@ -62,7 +62,7 @@ _STYLES: list[tuple[str, bool | None]] = [
     ("%d %B %Y", None),
     ("%d/%m/%y", True),
     ("%d-%b-%y", None),
-    ("%a, %d %b %Y", None),
+    ("%a %d %b %Y", None),
     ("%d%b%Y %I:%M %p", None),
     ("%d%m%Y", True),
     ("%Y-%m-%dT%H:%M:%SZ", None),
