@@ -224,3 +224,23 @@ def test_the_average_of_policies_leads_to_the_average_chances():
     policies = rng.dirichlet(np.ones(2), (5, 1, 3, 3, 2))
     found = occupancies(dynamics, averaged(dynamics, policies)[None])[0]
     np.testing.assert_allclose(found, occupancies(dynamics, policies).mean(0), atol=1e-12)
+
+
+def test_bounds_hold_where_rewards_change_at_a_rare_number_of_others():
+    """The own action pays unless three of five others do the same, in a fortieth of the rows."""
+    for seed in range(3):
+        rng = np.random.default_rng([16, seed])
+        play = (rng.random((3000, 6)) < 0.15).astype(int)
+        means = play * (0.3 - 4.0 * (play.sum(1, keepdims=True) >= 4))
+        log = eq.offline.Log(None, play, means + rng.normal(0, 0.2, play.shape))
+        advice = eq.offline.learn(log, iterations=100, key=0)
+        assert advice.status.name is Outcome.LEARNED
+        gains = np.zeros(6)
+        for policy in advice.policy.policies[:, 0, :, 1]:
+            for i in range(6):
+                many = np.ones(1)
+                for chance in np.delete(policy, i):
+                    many = np.convolve(many, [1.0 - chance, chance])
+                effect = 0.3 - 4.0 * many[3:].sum()
+                gains[i] += (max(effect, 0.0) - policy[i] * effect) / len(advice.policy)
+        assert gains.max() <= advice.bound

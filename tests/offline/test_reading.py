@@ -311,7 +311,12 @@ def test_commas_are_read_as_thousands_only_where_that_shows(tmp_path, mark, prof
 
 @pytest.mark.parametrize(
     ("profits", "read"),
-    [(("12%", "0.12"), False), (("$12", "€12"), False), (("$12", "12"), True), (("1%", "2%"), True)],
+    [
+        (("12%", "0.12"), False),
+        (("$12", "€12"), False),
+        (("$12", "12"), True),
+        (("1%", "2%"), True),
+    ],
 )
 def test_rewards_of_different_units_are_refused(profits, read):
     frame = codes("low", times=[1])

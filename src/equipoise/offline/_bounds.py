@@ -53,7 +53,8 @@ from equipoise.solvers.no_regret import Dynamics
 _CHUNK = 4_000_000
 #: Number of draws of the transitions from their posterior.
 DRAWS = 20
-#: Values of an aggregate with a lower frequency than this are merged with the next value.
+#: Values of an aggregate with a lower frequency than this are merged with the next value, if the
+#: judged rows show them fewer than `SHOWN` times. Merging more would hide errors of the model.
 RARE = 0.03
 #: Largest number of deviations in a single place that are tried.
 PLACES = 100
@@ -274,7 +275,7 @@ class _Judge:
         if isinstance(terms, Aggregate):
             # Merge rare values of the aggregate: otherwise a few rows would dominate.
             usual = terms.chances(self.played)
-            bins = _merged(usual.mean((0, 1)))
+            bins = _merged(usual.mean((0, 1)), min(RARE, SHOWN / len(where)))
             index = (where[:, None], np.arange(len(own)), bins[terms.cells(moves)])
             merge = np.eye(bins[-1] + 1)[bins]
             usual = (usual @ merge)[index]
@@ -483,16 +484,16 @@ def expansion(ahead: np.ndarray, sets: np.ndarray | None, order: int) -> np.ndar
     return np.sum(terms, 0)
 
 
-def _merged(chances: np.ndarray) -> np.ndarray:
-    """(cells,): bins of neighbouring cells; each bin has a probability of at least `RARE`.
+def _merged(chances: np.ndarray, least: float) -> np.ndarray:
+    """(cells,): bins of neighbouring cells; each bin has a probability of at least `least`.
 
-    >>> _merged(np.array([0.01, 0.01, 0.5, 0.47, 0.01])).tolist()
+    >>> _merged(np.array([0.01, 0.01, 0.5, 0.47, 0.01]), 0.03).tolist()
     [0, 0, 0, 1, 1]
     """
     bins, number, mass, left = np.zeros(len(chances), int), 0, 0.0, float(chances.sum())
     for cell, chance in enumerate(chances):
         bins[cell] = number
         mass, left = mass + chance, left - chance
-        if mass >= RARE and left >= RARE:
+        if mass >= least and left >= least:
             number, mass = number + 1, 0.0
     return bins

@@ -325,7 +325,7 @@ def _grouped(
     if grouped is None or (mark == "." and not grouped and is_grouped(words, True, group)):
         shown = shows_mark(list(columns.values()), mark)
         grouped = is_grouped(words, True, group) if shown else None
-    if grouped is None and used:
+    if grouped is None and used and as_column(values, missing, mark, UNITS).dtype.kind == "f":
         word = next(word for word in words if word is not None and group in word)
         hint = "pass decimal=',' or decimal='.' (--decimal)"
         found = f"{word!r} in column {column}, which may be {word.replace(group, '')} or a fraction"
