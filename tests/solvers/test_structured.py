@@ -1,9 +1,12 @@
 """Games of many agents with true rewards: pure, zero-sum and coarse correlated equilibria."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import equipoise as eq
+from equipoise.solvers import _structured
 from equipoise.solvers._structured import _couple, solve_structured
 
 families = eq.games.families
@@ -69,3 +72,19 @@ def test_time_and_interruption():
     stopped = solve_structured(game, progress=interrupt)
     assert stopped.ended == "interrupted"
     assert certified(game, stopped) == pytest.approx(stopped.gain, abs=1e-9)
+
+
+def test_linear_programs_stop_at_the_time_limit(monkeypatch):
+    """Whatever the speed of the machine, the program is asked to stop, and may come back empty."""
+    asked = []
+
+    def stopped(*_, options, **__):
+        asked.append(options["time_limit"])
+        return SimpleNamespace(x=None, status=1)
+
+    monkeypatch.setattr(_structured, "linprog", stopped)
+    game = families.polymatrix(agents=5, actions=3).sample(key=0)
+    found = solve_structured(game, concept="nash", time_limit=5.0)
+    assert asked
+    assert max(asked) <= 5.0
+    assert 0.0 < certified(game, found) == pytest.approx(found.gain)

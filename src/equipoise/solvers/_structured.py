@@ -35,6 +35,8 @@ from equipoise.solvers.no_regret import ExactCritic, iterate
 _ITERATIONS, _AT_ONCE, _STEP = 100, 25, 0.4
 #: Maximum number of rounds of best-reply dynamics.
 _REPLIES = 200
+#: Seconds that a linear program may take even if the time limit is over.
+_LEAST_SECONDS = 0.1
 #: HiGHS accepts no smaller tolerances.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -77,7 +79,8 @@ def solve_structured(
         share = (deadline - time.monotonic()) / (game.contexts - context)
         found = one.best_replies(np.random.default_rng(seed), time.monotonic() + share)
         if found.gain > tolerance and found.ended != "interrupted":
-            found = min(found, one.zero_sum(), key=lambda answer: answer.gain)
+            left = one.zero_sum(time.monotonic() + max(share, _LEAST_SECONDS))
+            found = min(found, left, key=lambda answer: answer.gain)
         if found.gain > tolerance and concept == "cce" and found.ended != "interrupted":
             try:
                 learned = _no_regret(game, deadline) if learned is None else learned
@@ -216,8 +219,11 @@ class _Context:
             ended = "interrupted"
         return Structured(kept[None], np.ones(1), max(smallest, 0.0), "best replies", ended, 0)
 
-    def zero_sum(self) -> Structured:
-        """Return the product policy that minimises the sum of best-response values (pair games)."""
+    def zero_sum(self, deadline: float) -> Structured:
+        """Return the product policy that minimises the sum of best-response values (pair games).
+
+        If the linear program does not end by the deadline, the policy is uniform.
+        """
         uniform = self.uniform()
         if max(self.terms.scopes) > 2 or self.horizon * self.states > 1:
             return Structured(uniform[None], np.ones(1), np.inf, "", "stuck", 0)
@@ -239,9 +245,9 @@ class _Context:
             b_eq=np.ones(self.agents),
             bounds=[(0.0, None if h else 0.0) for h in has] + [(None, None)] * self.agents,
             method="highs",
-            options=_TIGHT,
+            options=_TIGHT | {"time_limit": max(deadline - time.monotonic(), _LEAST_SECONDS)},
         )
-        if result.x is None:
+        if result.x is None or result.status != 0:
             return Structured(uniform[None], np.ones(1), np.inf, "", "stuck", 1)
         policy = np.maximum(result.x[:size].reshape(self.agents, self.actions), 0.0)
         policy = (policy / policy.sum(1, keepdims=True))[None, :, None]
