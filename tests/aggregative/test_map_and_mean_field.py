@@ -119,6 +119,15 @@ class TestMeanField:
             assert (plays.sum(1) == game.counts).all()
             assert np.abs(plays - mixed[h, s] * game.counts[:, None]).max() < 1
 
+    def test_no_numbers_of_agents_are_nearer_to_a_mix(self, rng):
+        game = crowd(1, counts=[7])
+        for mixed in rng.dirichlet(np.ones(3), 20):
+            plays = from_mean_field(game, mixed).plays(1, 3)[0]
+            exact = mixed * 7
+            splits = (np.array([a, b, 7 - a - b]) for a in range(8) for b in range(8 - a))
+            nearest = min(np.abs(split - exact).sum() for split in splits)
+            assert np.abs(plays - exact).sum() == pytest.approx(nearest)
+
     def test_agents_one_by_one_share_a_mix(self):
         game = crowd(100)
         pure = from_mean_field(game, [0.25, 0.25, 0.5])

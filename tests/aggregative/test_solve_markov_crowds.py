@@ -27,6 +27,25 @@ def test_gaps_are_within_the_bound(d, agents, seed):
         assert solution.certificate.gains.min() >= -1e-12
 
 
+def test_the_bound_where_only_transitions_move():
+    """Without rewards, Lemma B leaves what a deviation changes in each of the later steps."""
+    rng = np.random.default_rng(0)
+    calm, busy = rng.dirichlet(np.ones(2), (2, 5, 2))
+    game = eq.AggregativeMarkovGame(
+        rng.random((6, 2, 1)),
+        lambda h, s, x: np.zeros((6, 2)) + 0.0 * x.sum(-1),
+        lambda h, s, x: calm[h, s] + x[..., :1] * (busy[h, s] - calm[h, s]),
+        5,
+        2,
+        lipschitz=0.0,
+        transition_lipschitz=2.0,
+    )
+    low, high = game.bounds
+    later = 4 + 3 + 2 + 1
+    bound = eq.solve(game).stats["bound"]
+    assert bound == pytest.approx(game.delta * 2.0 * (high - low) * later)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"objective": "welfare"}, {"objective": "welfare", "sense": "min"}]
 )

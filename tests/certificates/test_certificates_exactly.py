@@ -1,5 +1,6 @@
 """Brackets of gains against exact rationals, and the cases that once fooled them."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -152,6 +153,16 @@ def test_gains_scale_with_the_rewards(scale: float) -> None:
     plain = eq.certify(games, policy)
     np.testing.assert_allclose(scaled.gains / scale, plain.gains, rtol=1e-9)
     np.testing.assert_allclose(scaled.upper / scale, plain.upper, rtol=1e-9)
+
+
+def test_bounds_in_very_small_units_are_rounded_up() -> None:
+    """The gain is a fraction of the smallest float, or of a few of them."""
+    for count, share in itertools.product((1, 3, 7, 1001), (0.25, 0.5, 0.875)):
+        payoffs = np.zeros((3, 2, 1, 1))
+        payoffs[0, 0] = count * 5e-324
+        policy = [share, 1.0 - share], [1.0], [1.0]
+        upper = eq.certify(eq.NormalFormGame(payoffs, players=3), policy).upper[0]
+        assert Fraction(count * 5e-324) * (1 - Fraction(share)) <= Fraction(float(upper))
 
 
 RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])

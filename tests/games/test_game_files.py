@@ -37,6 +37,15 @@ class TestNpz:
         np.testing.assert_array_equal(back.reward, game.reward)
         np.testing.assert_array_equal(back.transition, game.transition)
 
+    def test_a_horizon_comes_back(self, tmp_path):
+        endless = markov_game()
+        for horizon in (1, 7):
+            game = MarkovGame(endless.reward, endless.transition, 0.95, horizon=horizon)
+            write(game, tmp_path / "g.npz")
+            back = read(tmp_path / "g.npz")
+            assert isinstance(back, MarkovGame)
+            assert back.horizon == horizon
+
     def test_a_zero_sum_normal_form_stays_a_normal_form(self, tmp_path):
         game = NormalFormGame([[[1, -1]], [[-1, 1]]])
         write(game, tmp_path / "g.npz")

@@ -1,0 +1,13 @@
+"""Plant some faults, by their names or parts, or all of them."""
+
+import sys
+
+from soak.faults import chosen, plant_all
+
+try:
+    faults = chosen(sys.argv[1:])
+except ValueError as error:
+    sys.exit(str(error))
+failures = plant_all(faults)
+print(f"{len(faults) - len(failures)} of {len(faults)} faults were noticed", *failures, sep="\n")
+sys.exit(bool(failures))
