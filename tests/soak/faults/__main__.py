@@ -9,5 +9,5 @@ try:
 except ValueError as error:
     sys.exit(str(error))
 failures = plant_all(faults)
-print(f"{len(faults) - len(failures)} of {len(faults)} faults were noticed", *failures, sep="\n")
+print(*failures or ["all were noticed"], sep="\n")
 sys.exit(bool(failures))

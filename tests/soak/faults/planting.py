@@ -132,12 +132,13 @@ def run_tests(tree: Path, tests: Iterable[str], limit: float = LIMIT) -> Outcome
 def plant(fault: Fault, tree: Path) -> Outcome:
     """Plant a fault in a copied tree, run its tests, and take it out again."""
     try:
-        path, text = changed(fault)
+        file, text = changed(fault, tree)
     except ValueError as error:
         return Outcome("", str(error), 0.0)
-    file = tree / path.relative_to(ROOT)
+    kept, times = file.read_bytes(), file.stat()
     file.write_text(text)
     try:
         return run_tests(tree, fault.tests)
     finally:
-        shutil.copy2(path, file)
+        file.write_bytes(kept)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
