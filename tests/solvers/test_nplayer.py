@@ -104,6 +104,17 @@ def test_polish_refuses_what_is_no_equilibrium():
     assert found is None
 
 
+def test_polish_ends_at_the_equilibrium_nearby():
+    """Each of three may volunteer at a cost of a quarter: in equilibrium half the time."""
+    payoffs = np.zeros((3, 2, 2, 2))
+    for cell in np.ndindex(2, 2, 2):
+        payoffs[:, *cell] = [0.75 if own else float(any(cell)) for own in cell]
+    near = [np.array([1.0 - p, p]) for p in (0.6, 0.45, 0.55)]
+    found = polish(Replies(payoffs), near, np.ones(6, bool))
+    assert found is not None
+    np.testing.assert_allclose(found, 0.5, atol=1e-12)
+
+
 def test_time_interruption_and_progress():
     payoffs = np.random.default_rng(1).random((3, 12, 12, 12))
     early = logit_path(payoffs, time_limit=0.0)

@@ -54,8 +54,9 @@ FAULTS = [
         "What the paths of link flows use beyond these flows is free.",
         r"math\.fsum\(\(over \* np\.maximum\(crowded, high\)\)\.ravel\(\)\)",
         "0.0",
-        ("tests/networks/test_certified_flows.py::"
-         "test_travellers_who_are_missing_on_links_that_cost_nothing_are_noticed",),
+        ("tests/networks/test_certified_flows.py::TestLinkFlows::"
+         "test_flows_that_lose_travellers_on_balanced_trips",
+         f"{_EXACTLY}[network, link flows]"),
     ),
     Fault(
         "rounding-of-link-costs", PART,
@@ -69,7 +70,7 @@ FAULTS = [
         "The marginal cost of a link leaves out the cost of the traveller who is added.",
         r"\(1\.0 \+ self\.power\) \* risen",
         "self.power * risen",
-        ("tests/networks/test_equilibrium.py::TestByHand",),
+        (f"{_EXACTLY}[network]",),
     ),
     Fault(
         "derivative-by-demand", PART,

@@ -67,12 +67,11 @@ FAULTS = [
         (f"{_TESTS}/test_collect.py::test_actions_without_a_chance_are_never_played",),
     ),
     Fault(
-        "unrecorded-rewards", PART,
-        "Rows whose reward is not recorded count as if the reward were what the model expects.",
-        r"count_moves\(where, moves\.T, self\.flat\[0\], self\.flat\[2\], known\)",
-        "count_moves(where, moves.T, self.flat[0], self.flat[2])",
-        (f"{_TESTS}/test_missing_rewards.py::"
-         "test_an_agent_with_gaps_is_judged_by_the_rows_that_have_its_reward",),
+        "size-of-noise", PART,
+        "The noise of collected rewards has a standard deviation of one, whatever is asked for.",
+        r"scale \* quantiles / quantiles\.std\(\)",
+        "quantiles / quantiles.std()",
+        (f"{_TESTS}/test_collect.py::test_rewards_are_those_of_the_game",),
     ),
     Fault(
         "broken-episodes", PART,

@@ -120,7 +120,7 @@ def run_tests(tree: Path, tests: Iterable[str], limit: float = LIMIT) -> Outcome
     seconds = round(time.perf_counter() - start, 1)
     if done.returncode == 0:
         return Outcome("", SOUND, seconds)
-    failed = re.search(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     # 1: some test failed. Anything else (no such test, a broken import, an error before the test)
     # proves nothing.
     if done.returncode == 1 and failed:

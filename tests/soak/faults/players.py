@@ -64,11 +64,11 @@ FAULTS = [
         (f"{_CONTEXT}/test_optimiser.py::test_muon_moves_matrices_alike_in_all_directions",),
     ),
     Fault(
-        "loss-of-the-net", PART,
-        "The safety net of a guarded player is charged for the other actions.",
-        r"jnp\.concatenate\(\[advice\[action\]\[None\], here\]\)",
-        "jnp.concatenate([advice[action][None], 1.0 - here])",
-        (f"{_CONTEXT}/test_guarded.py::test_a_hopeless_player_is_relieved_early",),
+        "level-of-a-reward", PART,
+        "Tokens round the level of a reward up and not down.",
+        r"jnp\.floor\(jnp\.asarray\(reward\) \* self\.bins\)",
+        "jnp.ceil(jnp.asarray(reward) * self.bins)",
+        (f"{_CONTEXT}/test_round_tokens.py::test_the_vocabulary_keeps_the_level_of_a_reward",),
     ),
     Fault(
         "steps-to-a-state", PART,

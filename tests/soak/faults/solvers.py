@@ -34,14 +34,12 @@ FAULTS = [
         (f"{_CORE}/test_polynomials.py::test_bounds_hold_where_the_maximum_was_not_found",),
     ),
     Fault(
-        "tie-of-ratios", PART,
-        "The exact search of all equilibria breaks ties of ratios by the sign opposite to the "
-        "lexicographic one.",
-        r"difference = scale \* q\b",
-        "difference = -scale * q",
-        (f"{_TESTS}/test_bimatrix.py::test_components_and_subsets_of_degenerate_games",
-         f"{_TESTS}/test_bimatrix.py::test_duplicate_and_dominated_strategies",
-         f"{_TESTS}/test_bimatrix.py::test_all_equilibria_are_those_of_gambit"),
+        "ratio-of-a-pivot", PART,
+        "The exact search of all equilibria takes the row with the largest ratio.",
+        r"row\[d\] \* q - other\[d\] \* p",
+        "other[d] * p - row[d] * q",
+        (f"{_TESTS}/test_bimatrix.py::test_duplicate_and_dominated_strategies",
+         f"{_TESTS}/test_bimatrix.py::test_components_and_subsets_of_degenerate_games"),
     ),
     Fault(
         "labels-of-the-column-player", PART,
@@ -56,7 +54,7 @@ FAULTS = [
         "from each player's value.",
         r"\(worth - values\[owner\]\)\[used\]",
         "worth[used]",
-        (f"{_TESTS}/test_nplayer.py::test_paths_end_in_equilibria",),
+        (f"{_TESTS}/test_nplayer.py::test_polish_ends_at_the_equilibrium_nearby",),
     ),
     Fault(
         "entropy-bound", PART,
@@ -74,9 +72,9 @@ FAULTS = [
     ),
     Fault(
         "one-step-ahead", PART,
-        "The value of a step of a Markov game leaves out the discount of what follows.",
+        "The value of a step of a Markov game subtracts what follows.",
         r"now \+ self\.discount \* chain @ ahead",
-        "now + chain @ ahead",
-        (f"{_TESTS}/test_markov_general.py::test_a_truncated_horizon_keeps_its_promise",),
+        "now - self.discount * chain @ ahead",
+        (f"{_TESTS}/test_markov_general.py::test_backward_induction",),
     ),
 ]  # fmt: skip
