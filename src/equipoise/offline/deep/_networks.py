@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Float, Int
 
 from equipoise.core import InputError, checks
@@ -324,7 +325,10 @@ def _spectrum(inputs: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndar
     """
     rows, columns = inputs.shape
     if rows < 4 * columns:
-        u, s, vt = np.linalg.svd(inputs, full_matrices=False)
+        try:
+            u, s, vt = np.linalg.svd(inputs, full_matrices=False)
+        except np.linalg.LinAlgError:  # divide and conquer fails for some finite matrices
+            u, s, vt = scipy.linalg.svd(inputs, full_matrices=False, lapack_driver="gesvd")
         return s, vt.T, u.T @ rest
     values, v = np.linalg.eigh(inputs.T @ inputs)
     s = np.sqrt(np.maximum(values, 0.0))
