@@ -45,6 +45,7 @@ def test_nothing_is_promised(log, tmp_path, capsys):
     assert "which proves nothing about the logged game" in shown
     assert "Expected rewards are also those of the fitted model" in shown
     assert "confidence" not in shown
+    assert "regulariser chi-squared, exact values of actions" in shown
     page = (tmp_path / "run" / "report.html").read_text()
     assert "which proves nothing about the logged game" in page
     record = Record.load(tmp_path / "run")

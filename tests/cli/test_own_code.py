@@ -215,6 +215,23 @@ def test_wrong_options_of_play(place, capsys, arguments, told):
     assert told in refused(capsys, "play", *arguments)
 
 
+def test_a_network_built_by_hand_plays(place, capsys):
+    code = "network = eq.incontext.construct.omd(actions=2, rounds=4)\n"
+    (place / "built.py").write_text("import equipoise as eq\n\n" + code)
+    (place / "pennies.csv").write_text("1,-1\n-1,1\n")
+    match = ["--game", "pennies.csv", "--rounds", "4", "--games", "1", "--json"]
+    last = []
+    for learner in ("built.py:network", "omd-vanishing"):
+        assert main(["play", "--row", learner, "--column", "omd-vanishing", *match]) == 0
+        last.append(json.loads(capsys.readouterr().out)["curve"]["gap"][-1])
+    assert last[0] == pytest.approx(last[1], abs=1e-4)
+
+
+def test_known_rewards_need_a_function(place, capsys):
+    told = refused(capsys, "learn", "mine.py:Roads", "--rewards", "known")
+    assert "--rewards: expected 'unknown', found 'known'; the spec has no reward(h, s, x)" in told
+
+
 def test_a_simulator_is_learnt_from(place, capsys):
     command = ["learn", "mine.py:Roads", "--set", "drivers=40", "--rewards", "unknown"]
     assert main([*command, "--episodes", "20", "--out", "policy.json", "--json"]) == 0

@@ -133,8 +133,8 @@ class DrAc:
     #: Number of simulations in each iteration. Only with --values monte-carlo. Default: 256.
     simulations: int | None = None
     #: Where the number of iterations, the step size and the strength come from: practical values
-    #: (corrected), or Theorems 3 and 4 (printed). --iterations, --step and --strength replace
-    #: single ones. Default: corrected.
+    #: (corrected), or Theorems 3 and 4 (printed), which are for rewards in [0, 1].
+    #: --iterations, --step and --strength replace single ones. Default: corrected.
     parameters: Literal["corrected", "printed"] | None = None
     #: Mean squared error of the fitted rewards, on which the printed parameters depend. Default:
     #: estimated. Required for games with states.
@@ -345,4 +345,5 @@ def _parameters(stats: Any) -> str | None:
         return None
     told = f"{stats['iterations']} iterations, step {stats['step']:.3g}, strength "
     told += f"{stats['strength']:.3g} ({stats['parameters']})"
-    return told + (f", from an error of {stats['error']:.3g}" if "error" in stats else "")
+    told += f", from an error of {stats['error']:.3g}" if "error" in stats else ""
+    return f"{told}; regulariser {stats['regulariser']}, {stats['critic']} values of actions"

@@ -270,7 +270,8 @@ def _players(name: str, seat: str, **match: Any) -> Any:
     Refuses an unknown name, and players that cannot play.
     """
     if is_object(name):
-        return load_object(name, _is_learner, "a learner or a pair of them", argument=seat)
+        found = load_object(name, _is_learner, "a learner or a pair of them", argument=seat)
+        return found.players if isinstance(found, eq.incontext.construct.HandBuilt) else found
     plain = name.removeprefix("guarded:")
     if plain not in names() and not Path(plain).exists():
         close = get_close_matches(plain, names(), n=1)
@@ -281,4 +282,5 @@ def _players(name: str, seat: str, **match: Any) -> Any:
 
 
 def _is_learner(found: Any) -> bool:
-    return isinstance(found, eq.dynamics.Learner | eq.dynamics.Pair)
+    kinds = eq.dynamics.Learner | eq.dynamics.Pair | eq.incontext.construct.HandBuilt
+    return isinstance(found, kinds)

@@ -74,7 +74,8 @@ def dr_ac(
     - `regulariser`: "chi-squared" as in the paper, or "kl" or "l2" (Remark 2).
     - `critic`: "exact", or "monte-carlo" (Algorithm 2) with so many `simulations` an iteration.
     - `parameters`: "corrected" (`parameters.default`), "printed" (`parameters.paper`, Theorems 3
-      and 4), or a `Parameters`. `iterations`, `step` and `strength` replace single ones.
+      and 4, for rewards in [0, 1]), or a `Parameters`. `iterations`, `step` and `strength` replace
+      single ones.
     - `error`: the mean squared error that the printed parameters depend on. Default: estimated as
       the variance of the residuals divided by the rows per parameter. Games with states need it:
       it then depends on the sizes of the classes of models.

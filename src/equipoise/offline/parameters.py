@@ -47,6 +47,10 @@ def paper(
     model, log(N H |R| |P| / delta) / M. `state_ratio` is C_S of Assumption 4. The number of
     iterations is rounded up and is at least one.
 
+    As in print, all this is for rewards in [0, 1], and nothing is rescaled. For rewards in an
+    interval of length L, pass their squared error divided by L squared; then multiply `strength` by
+    L and divide `step` by L.
+
     **Example**
 
     >>> from equipoise.offline import parameters

@@ -19,6 +19,7 @@ from equipoise.aggregative.learning._printed import FORMS
 from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.core import checks
+from equipoise.core.errors import InputError
 from equipoise.runs.engines import Pool
 
 #: Smallest number of parts of a run, and the largest number of episodes in one. After each part
@@ -49,7 +50,8 @@ class Settings:
         check_choice("form", self.form, "corrected", *FORMS)
         check_choice("objective", self.objective, "regret", "welfare", "loss")
         if self.rewards == "known" and spec.reward is None:
-            raise ValueError("rewards: expected 'unknown', since the spec has no reward(h, s, x)")
+            hint = "the spec has no reward(h, s, x)"
+            raise InputError("rewards", "'unknown'", "'known'", hint)
         checks.check_finite("bounds", np.array(spec.bounds))
         for name in ("noise", "bonus"):
             checks.check_range(name, getattr(self, name), 0.0, np.inf, high_open=True)
