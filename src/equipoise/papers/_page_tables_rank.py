@@ -230,7 +230,31 @@ def architectures(pairs: Record, own: Record) -> Grid:
     return table + grid("", heads, sides, cell)[1:]
 
 
+def continuous_states(record: Record) -> Grid:
+    """Gains of policies learned from numbers and from cells, by dynamics and size of the log."""
+    rows = rows_of(record.tables["gaps"])
+    heads = {"numbers": "numbers", "3 cells": "3 cells", "9 cells": "9 cells"}
+    sides = {
+        f"{dynamics}, {episodes:,} episodes": (dynamics, episodes)
+        for dynamics in dict.fromkeys(row["dynamics"] for row in rows)
+        for episodes in sorted({row["episodes"] for row in rows})
+    }
+
+    def cell(side: tuple[str, int], method: str) -> str:
+        dynamics, episodes = side
+        name = method if episodes else method.replace(" cells", " true cells")
+        name = "own play" if not episodes and method == "numbers" else name
+        gains = [
+            row["gap"]
+            for row in rows
+            if (row["dynamics"], row["episodes"], row["method"]) == (dynamics, episodes, name)
+        ]
+        return significant(sum(gains) / len(gains)) + (" (own play)" if name == "own play" else "")
+
+    return grid("dynamics", heads, sides, cell)
+
+
 TABLES = (
     *(discrete, coverage, estimated, sizes_of_logs, critics_of_ranks, noise_of_rewards),
-    *(ablations, architectures),
+    *(ablations, architectures, continuous_states),
 )
