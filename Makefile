@@ -6,6 +6,8 @@
 #   make soak     the exhaustive checks that are too slow for make test; PARTS="files kills" for
 #                 some, LONG=1 for many more cases
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
+#   make house    code lines, names, tests and docs, beside their budgets
+#   make old WHICH=released   build an old version in .cache/old, to compare with
 #   make wheel    build the wheel and the source archive into dist
 #   make bench-deep  the same for training, beside PyTorch, Tianshou and d3rlpy
 #
@@ -18,7 +20,10 @@ WORKERS ?= 2
 
 VENV := .venv
 BIN  := $(VENV)/bin
-PIP  := $(BIN)/python -m pip --disable-pip-version-check
+# Where uv is installed, the versions of requirements.lock; elsewhere the newest that pip finds.
+UV   := $(shell command -v uv 2>/dev/null)
+PIP  := $(if $(UV),uv pip install --python $(BIN)/python --constraint requirements.lock,\
+          $(BIN)/python -m pip --disable-pip-version-check install)
 
 # Test and lint numbers should not depend on how many cores happen to be free.
 export OMP_NUM_THREADS      ?= 1
@@ -26,10 +31,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest wheel screenshots lint format docs bench bench-deep compare compare-deep measure soak clean
+.PHONY: help demo test pytest wheel screenshots lint format docs bench bench-deep compare compare-deep house old soak clean
 
 help:
-	@sed -n '3,13s/^# \{0,1\}//p' Makefile
+	@sed -n '3,15s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -62,9 +67,11 @@ format: $(VENV)/.test
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -E -W --keep-going -q -b html -d .cache/doctrees docs site
 
-# Code lines, modules with one importer, cycles of imports.
-measure: $(VENV)/.test
+house: $(VENV)/.test
 	$(BIN)/python tests/architecture/house.py
+
+old: $(VENV)/.test
+	$(BIN)/python -m benchmarks.old $(or $(WHICH),released)
 
 # Other libraries pin what they need: they have an environment of their own.
 bench:
@@ -101,6 +108,6 @@ $(VENV)/.bench: EXTRAS = [bench]
 $(VENV)/.bench-deep: EXTRAS = [bench,torch]
 $(VENV)/.run $(VENV)/.test $(VENV)/.bench $(VENV)/.bench-deep: pyproject.toml | $(BIN)/python
 	@echo "Installing equipoise$(EXTRAS) into $(VENV) (a minute or two the first time)"
-	@$(PIP) install --quiet --editable '.$(EXTRAS)'
+	@$(PIP) --quiet --editable '.$(EXTRAS)'
 	@$(BIN)/python -m equipoise.core.kernels
 	@touch $@

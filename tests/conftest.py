@@ -11,6 +11,7 @@ code, so the same numbers. Set JAX_COMPILATION_CACHE_DIR to keep the folder for 
 
 import ctypes
 import gc
+import json
 import os
 import resource
 import shutil
@@ -82,6 +83,33 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+#: Folder of tests -> seconds, largest memory of a process, and number of tests.
+DURATIONS: dict[str, list[float]] = {}
+MEMORY = "memory"
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add the seconds of a test, and the memory of its process, to those of its folder."""
+    folder = report.nodeid.split("::")[0].rpartition("/")[0]
+    row = DURATIONS.setdefault(folder, [0.0, 0.0, 0])
+    row[0] += report.duration
+    row[1] = max([row[1], *(value for name, value in report.user_properties if name == MEMORY)])
+    row[2] += report.when == "call"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the figures of all folders, unless this is a worker."""
+    if hasattr(session.config, "workerinput") or not DURATIONS:
+        return
+    place = session.config.rootpath / ".cache" / "durations.json"
+    place.parent.mkdir(exist_ok=True)
+    rows = {
+        folder: {"seconds": round(row[0], 1), "megabytes": round(row[1] / 1e6), "tests": row[2]}
+        for folder, row in sorted(DURATIONS.items())
+    }
+    place.write_text(json.dumps(rows, indent=1) + "\n")
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector all that lives as long as the tests: tracing allocates a lot."""
     gc.collect()
@@ -126,12 +154,14 @@ ENOUGH = 1.8e9
 
 
 @pytest.fixture(autouse=True)
-def _forget_programs() -> Iterator[None]:
+def _forget_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Forget compiled programs once there are very many: they would pile up to gigabytes."""
     yield
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        if pages * resource.getpagesize() > ENOUGH:
+        memory = pages * resource.getpagesize()
+        request.node.user_properties.append((MEMORY, memory))
+        if memory > ENOUGH:
             jax.clear_caches()
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)

@@ -6,6 +6,7 @@ import importlib.util
 import mmap
 import os
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -54,6 +55,16 @@ def check_lightly() -> None:
         return bind(function, **options)
 
     jaxtyping.jaxtyped = decorate
+
+
+def refuses(call: Callable[[], Any], argument: str) -> None:
+    """Check that a call is refused: the error names the argument, in one line."""
+    from equipoise.core import InputError  # only once the hook checks what is imported
+
+    with pytest.raises(InputError) as caught:
+        call()
+    assert caught.value.argument == argument
+    assert "\n" not in str(caught.value)
 
 
 def peer(name: str) -> ModuleType:
