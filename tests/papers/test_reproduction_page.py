@@ -289,6 +289,21 @@ def test_numbers_of_stopping():
         assert text in PAGE
 
 
+def test_trained_imitators_are_as_good_as_the_learner_and_the_bounds_say_nothing():
+    rows = table("in-context/imitator", "means")
+    matrix = [row for row in rows if row["panel"].startswith("A")]
+    bounds = [f"{name} bound" for name in ("printed", "corrected")]
+    bounds += [f"{name}, unlimited samples" for name in bounds]
+    assert min(row[name] for row in matrix for name in bounds) > 2
+    assert min(row[name] for row in rows if row not in matrix for name in bounds) > 1e7
+    for row in rows:
+        assert row["hand-built realisability"] < 1e-6
+        assert row["gap"] < row["uniform"] + 0.005
+        assert abs(row["gap"] - row["expert"]) < 0.025
+    assert all(row["gap"] < row["transferred"] for row in matrix)
+    assert min(row["hand-built layers"] for row in rows) == 176
+
+
 def test_numbers_of_fixed_trajectories():
     page = (FOLDER / "in-context.md").read_text()
     both = [table("in-context/data", "errors", labels=kind) for kind in ("policies", "actions")]

@@ -185,4 +185,63 @@ def reciprocals(record: Record, actions: str) -> Grid:
     return table
 
 
-TABLES = (final_gaps, protocol, stopping, trajectories, last_gaps, reciprocals)
+def _imitator(record: Record, panel: str, rounds: int, attention: str, **size: int) -> Any:
+    wanted = {"panel": panel, "rounds": rounds, "attention": attention}
+    return pick(rows_of(record.tables["means"]), **{"layers": 2, "width": 64, **wanted, **size})
+
+
+_ATTENTION = ("softmax", "relu")
+
+
+def _panels_and_rounds(record: Record) -> tuple[dict[str, str], list[int]]:
+    rows = rows_of(record.tables["means"])
+    return {row["panel"]: row["panel"] for row in rows}, sorted({row["rounds"] for row in rows})
+
+
+def imitation_distances(record: Record) -> Grid:
+    """Realisability of trained imitators by game, attention and rounds."""
+    panels, rounds = _panels_and_rounds(record)
+    heads = {f"{kind}, {n} rounds": (kind, n) for kind in _ATTENTION for n in rounds}
+
+    def cell(panel: str, at: tuple[str, int]) -> str:
+        return thousandths(_imitator(record, panel, at[1], at[0])["realisability"])
+
+    return grid("", heads, panels, cell)
+
+
+def imitation_gaps(record: Record) -> Grid:
+    """NashConv of trained imitators beside their learner's and uniform play's."""
+    panels, rounds = _panels_and_rounds(record)
+    heads = {f"{kind}, {n} rounds": (kind, n, "gap") for kind in _ATTENTION for n in rounds}
+    heads |= {f"learner, {n} rounds": ("relu", n, "expert") for n in rounds}
+    heads |= {"uniform": ("relu", rounds[-1], "uniform")}
+
+    def cell(panel: str, at: tuple[str, int, str]) -> str:
+        return thousandths(_imitator(record, panel, at[1], at[0])[at[2]])
+
+    return grid("", heads, panels, cell)
+
+
+def imitation_sizes(record: Record) -> Grid:
+    """Realisability and NashConv of trained imitators against layers and width, in one game."""
+    sides = {
+        f"{layers} layer{'s' if layers > 1 else ''} of width {width}": {
+            "layers": layers,
+            "width": width,
+        }
+        for layers, width in ((1, 64), (2, 64), (4, 64), (2, 16), (2, 32))
+    }
+    heads = {
+        f"{name}, {kind}": (name, kind) for name in ("realisability", "gap") for kind in _ATTENTION
+    }
+
+    def cell(size: dict[str, int], at: tuple[str, str]) -> str:
+        return thousandths(_imitator(record, "A=3", 32, at[1], **size)[at[0]])
+
+    return grid("", heads, sides, cell)
+
+
+TABLES = (
+    *(final_gaps, protocol, stopping, trajectories, last_gaps, reciprocals),
+    *(imitation_distances, imitation_gaps, imitation_sizes),
+)
