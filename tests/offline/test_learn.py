@@ -10,6 +10,7 @@ import pytest
 import equipoise as eq
 from equipoise.certificates import solution_from_plain
 from equipoise.core import InputError, Outcome
+from equipoise.core.results import amount
 from equipoise.offline import _discrete, _own_play
 from equipoise.offline import _learn as module
 
@@ -67,7 +68,7 @@ def test_what_is_learned_holds_in_the_game(game, log, advice):
     true = eq.certify(game, advice.policy)
     assert low <= true.max_gain <= high == advice.bound
     assert (true.gains <= stats["gains_at_most"]).all()
-    assert f"no agent gains more than {advice.bound:.3g}" in advice.status.message
+    assert f"no agent gains more than {amount(advice.bound, upwards=True)}" in advice.status.message
     low, high = stats["own_interval"]
     own = eq.certify(game, eq.offline.estimate_behaviour(log)).max_gain
     assert low <= own <= high

@@ -46,7 +46,7 @@ def carried(log: Log, terms: object) -> list[Carried]:
         log.take(slice(log.samples - ROWS, None)) if log.samples > ROWS else log, terms
     )
     agents = [i for i in range(log.agents) if data.left[:, i].any()]
-    if 2.0 * data.wide.size * len(data.owner) > WORK:
+    if not len(data.owner) or 2.0 * data.wide.size * len(data.owner) > WORK:
         return []
     slow = np.linalg.qr(np.column_stack([np.ones(len(data.waves)), data.waves])[1:])[0]
     past = np.asarray(data.wide[:-1], np.float64)

@@ -100,6 +100,7 @@ class NumericModel:
     behaviour: Logits
     #: Centres, scales and ranges of the numbers.
     scaling: Scaling
+    #: Numbers of agents, steps, contexts, states, actions and columns.
     layout: Layout
     #: (episodes, common): contexts of the log; rows are episodes if there is a single step.
     contexts: np.ndarray

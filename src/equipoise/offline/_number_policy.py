@@ -91,13 +91,19 @@ class NumericPolicy(eqx.Module):
 
     #: (iterates, horizon, agents, actions, features): coefficients of the critics.
     critics: Float[np.ndarray | Array, "iterates horizon agents actions features"]
+    #: Features of numbers in which the critics are linear.
     features: Features
+    #: Behaviour policy, from which the regulariser measures divergence.
     behaviour: Logits
+    #: Centres, scales and ranges of the numbers.
     scaling: Scaling
-    #: Step size and weight of the regulariser.
+    #: Step size of mirror descent.
     step: Float[np.ndarray | Array, ""]
+    #: Weight of the regulariser.
     strength: Float[np.ndarray | Array, ""]
+    #: Name of the regulariser.
     regulariser: str = eqx.field(static=True)
+    #: Numbers of agents, steps, contexts, states, actions and columns.
     layout: Layout = eqx.field(static=True)
 
     def __len__(self) -> int:

@@ -158,6 +158,7 @@ class TableTransitions(Transitions):
     chances: Float[np.ndarray | Array, "... given next"]
     #: (agents, columns, 2): ends of the numbers that are cut into cells; local states come last.
     ends: Float[np.ndarray | Array, "... columns ends"]
+    #: Numbers of agents, steps, contexts, states, actions and columns.
     layout: Layout = eqx.field(static=True)
     #: Number of cells of every number.
     cells: int = eqx.field(static=True)
@@ -263,6 +264,7 @@ class GaussianTransitions(Transitions):
     #: Centres and scales (agents, steps, inputs) of the network's inputs, and its weights (agents,
     #: steps, inputs, units) and (agents, steps, units, width); None without a network.
     network: tuple[Any, Any, Any, Any] | None
+    #: Numbers of agents, steps, contexts, states, actions and columns.
     layout: Layout = eqx.field(static=True)
     held_out: tuple[tuple[str, float], ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True, default="linear")

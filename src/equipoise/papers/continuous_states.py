@@ -58,8 +58,9 @@ class Batteries:
     dynamics: str = "linear"
     #: How much a reward falls with what the others buy on average.
     crowding: float = 1.0
-    #: Standard deviation of the noise of charges, and of rewards.
+    #: Standard deviation of the noise of charges.
     drift: float = 0.2
+    #: Standard deviation of the noise of rewards.
     noise: float = 0.2
 
     def __post_init__(self) -> None:
@@ -190,15 +191,19 @@ class Config:
     dynamics: tuple[str, ...] = DYNAMICS
     #: Numbers of episodes in a log.
     episodes: tuple[int, ...] = (250, 1000, 4000)
-    #: Numbers of cells that charges are cut into; forecasts are cut into `forecast_cells`.
+    #: Numbers of cells that charges are cut into.
     cells: tuple[int, ...] = (3, 9)
+    #: Number of cells that forecasts are cut into.
     forecast_cells: int = 3
     #: Number of logs of each size.
     logs: int = 2
-    #: Settings of the learner, the same everywhere.
+    #: Number of iterations of the learner.
     iterations: int = 60
+    #: Step size of the learner.
     step: float = 2.0
+    #: Weight of the regulariser.
     strength: float = 0.01
+    #: Number of simulations of the Monte-Carlo critic.
     simulations: int = 1000
     #: Cells of charges and of forecasts of the grid on which policies are judged.
     grid: tuple[int, int] = (41, 8)
