@@ -63,6 +63,7 @@ class Transitions(eqx.Module):
     (True, 'table')
     """
 
+    #: Numbers of agents, steps, contexts, states, actions and columns.
     layout: eqx.AbstractVar[Layout]
     #: "table", "linear" or "network".
     kind: eqx.AbstractVar[str]
