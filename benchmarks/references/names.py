@@ -54,8 +54,9 @@ def _members(kind: type) -> list[str]:
 
 
 def write() -> None:
-    """Store today's names."""
-    FILE.write_text("\n".join(lines()) + "\n", encoding="utf-8")
+    """Store today's names, and those that are gone without a row of the CHANGELOG."""
+    known = missing() if FILE.exists() else []
+    FILE.write_text("\n".join(sorted({*lines(), *known})) + "\n", encoding="utf-8")
 
 
 def missing() -> list[str]:

@@ -221,6 +221,19 @@ def _crowd(rng: np.random.Generator, types: int, actions: int, d: int) -> dict[s
     }
 
 
+def _crowd_over_steps(
+    rng: np.random.Generator, states: int, agents: tuple[int, int]
+) -> dict[str, np.ndarray]:
+    return {
+        "influence": np.array([[[1.0], [0.0]]]),
+        "base": rng.uniform(-0.3, 0.3, (states, 1, 2)),
+        "slope": rng.uniform(-0.5, 0.0, (states, 1, 2)),
+        "calm": _simplex(rng, states, states),
+        "busy": _simplex(rng, states, states),
+        "counts": np.array([int(rng.integers(*agents))]),
+    }
+
+
 def crowds() -> Iterator[Row]:
     """Crowds of one to three coordinates, all objectives, and over several steps."""
     for d in (1, 2, 3):
@@ -238,14 +251,7 @@ def crowds() -> Iterator[Row]:
     for k in range(16):
         rng = _rng("steps", k)
         states = 2 + k % 2
-        inputs = {
-            "influence": np.array([[[1.0], [0.0]]]),
-            "base": rng.uniform(-0.3, 0.3, (states, 1, 2)),
-            "slope": rng.uniform(-0.5, 0.0, (states, 1, 2)),
-            "calm": _simplex(rng, states, states),
-            "busy": _simplex(rng, states, states),
-            "counts": np.array([int(rng.integers(5, 200))]),
-        }
+        inputs = _crowd_over_steps(rng, states, (5, 200))
         options = {"game": "markov crowd", "lipschitz": 0.5, "bounds": [-1.0, 1.0]}
         row = options | {"horizon": 2 + k % 4, "solve": OBJECTIVES[k % 2]}
         yield Row("crowds", f"crowd over steps, {k}", "solve", inputs, row)
@@ -292,14 +298,7 @@ def samples() -> Iterator[Row]:
     for k in range(20):
         rng = _rng("samples", k)
         states, steps = 1 + k % 2, 1 + k % 3
-        inputs = {
-            "influence": np.array([[[1.0], [0.0]]]),
-            "base": rng.uniform(-0.3, 0.3, (states, 1, 2)),
-            "slope": rng.uniform(-0.5, 0.0, (states, 1, 2)),
-            "calm": _simplex(rng, states, states),
-            "busy": _simplex(rng, states, states),
-            "counts": np.array([int(rng.integers(50, 500))]),
-        }
+        inputs = _crowd_over_steps(rng, states, (50, 500))
         options = {"game": "markov crowd", "lipschitz": 0.5, "bounds": [-1.0, 1.0]}
         asked = {"episodes": 20, "rewards": ("known", "unknown")[k % 4 == 3]}
         row = options | {"horizon": steps, "key": k, "learn": asked}
@@ -395,7 +394,7 @@ FILES = {
 
 
 def logs() -> Iterator[Row]:
-    """Of logs: reading, fitting, solving."""
+    """Logs that are read, fitted and solved."""
     for name, lines in FILES.items():
         text = "\n".join(lines) + "\n"
         yield Row("logs", f"read: {name}", "read log", {}, {"text": text, "read": LONG})

@@ -70,6 +70,8 @@ def test_a_name_that_is_gone_is_missed(monkeypatch, tmp_path):
     (tmp_path / "names.txt").write_text("\n".join(lines))
     monkeypatch.setattr(names, "FILE", tmp_path / "names.txt")
     assert names.missing() == lines[-2:]
+    names.write()
+    assert sorted(names.missing()) == lines[-2:]
     (tmp_path / "CHANGELOG.md").write_text(
         "| old | new |\n|---|---|\n| `solvers.vanished` | `solve` |\n"
     )

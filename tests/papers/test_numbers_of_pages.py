@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 PAGES = ("in-context", "last-iterate", "interaction-rank", "interaction-rank-deep", "aggregative")
 
 NUMBER = r"(?<![\w.^])-?(?:\d[\d,]*\d|\d)?(?:\.\d+|(?<=\d))(?:e-?\d+)?"
-#: What is no prose: tables from records, code, formulas, headings and targets of links.
+#: Matches text that is not prose: tables from records, code, formulas, headings, link targets.
 NO_PROSE = [
     r"<!-- record .*?<!-- end of record -->",
     r"^ *```.*?^ *```$",

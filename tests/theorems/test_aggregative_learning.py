@@ -131,7 +131,7 @@ def test_what_algorithm_3_printed_would_do():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_algorithm_3_with_rewards_between_0_and_1_claims_nothing_false(seed):
-    """Of the same policies, the printed form is wrong about every one."""
+    """The printed form claims false bounds for all of the same policies."""
     game = small_game(Config(agents=20, types=3), seed)
     run = learn(Simulator(game, seed), 10, form="printed-rescaled", history=True)
     assert covered(game, run)

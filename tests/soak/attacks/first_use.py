@@ -141,7 +141,7 @@ def learners(seed: int, seconds: float) -> Iterator[str]:
             return
 
 
-#: What no text may hold: internals of objects, powers of ten of thousands, negative zeros.
+#: Matches what printed text must not contain: internals of objects, 1e+04, negative zeros.
 _INTERNAL = re.compile(
     r"array\(|dtype|[fi]64\[|<function|object at|\de\+0|(?<!\w)-0\.?0*\b(?!\.?\d)"
 )
