@@ -8,6 +8,8 @@
 #   make bench    set up, then ours beside other libraries in one table; QUICK=1 for minutes
 #   make house    code lines, names, tests and docs, beside their budgets
 #   make old WHICH=released   build an old version in .cache/old, to compare with
+#   make reproduce  figures of the papers, into runs; PAPER=aggregative FIGURE=planning SCALE=full
+#                 for one; without PAPER all of them, at the quick scale
 #   make wheel    build the wheel and the source archive into dist
 #   make bench-deep  the same for training, beside PyTorch, Tianshou and d3rlpy
 #
@@ -31,10 +33,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest wheel screenshots lint format docs bench bench-deep compare compare-deep house old soak clean
+.PHONY: help demo test pytest wheel screenshots lint format docs bench bench-deep compare compare-deep house old reproduce soak clean
 
 help:
-	@sed -n '3,15s/^# \{0,1\}//p' Makefile
+	@sed -n '3,17s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.run
 	$(BIN)/equipoise demo --run runs/demo
@@ -73,6 +75,10 @@ house: $(VENV)/.test
 old: $(VENV)/.test
 	$(BIN)/python -m benchmarks.old $(or $(WHICH),released)
 
+reproduce: $(VENV)/.run
+	$(BIN)/equipoise reproduce $(or $(PAPER),--quick) $(addprefix --figure ,$(FIGURE)) \
+	  $(if $(SCALE),--scale $(SCALE))
+
 # Other libraries pin what they need: they have an environment of their own.
 bench:
 	@$(MAKE) --no-print-directory VENV=.venv-bench compare
@@ -89,7 +95,7 @@ compare-deep: $(VENV)/.bench-deep
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist site jupyter_execute .pytest_cache .ruff_cache .hypothesis
-	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	find src reproduction tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { \

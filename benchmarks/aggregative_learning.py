@@ -35,7 +35,7 @@ SIZES = {
 
 def make_game(agents: int, types: int, states: int, horizon: int) -> Any:
     """A random game, linear in the aggregate."""
-    from equipoise.papers.aggregative_learning import Config, small_game
+    from reproduction.aggregative_learning import Config, small_game
 
     config = Config(agents=agents, types=types, states=states, horizon=horizon)
     return small_game(config, seed=1)

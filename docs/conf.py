@@ -40,7 +40,6 @@ nitpick_ignore_regex = [
         r"equipoise\.(core\.results\.P|core\.text\.About|core\.schedules\.\w+|games\.families\.Draw)",
     ),
     ("py:.*", r"equipoise\.dynamics\.loop\.Sums"),
-    ("py:.*", r"equipoise\.papers\.in_context(\.Panel|_imitator\.Cell)"),
 ]
 
 # Pages

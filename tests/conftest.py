@@ -58,7 +58,7 @@ os.environ.setdefault(
 )
 
 support.check_lightly()
-jaxtyping.install_import_hook("equipoise", "support.check_types")
+jaxtyping.install_import_hook(["equipoise", "reproduction"], "support.check_types")
 
 hypothesis.settings.register_profile(
     "ci", derandomize=True, deadline=None, max_examples=30, database=None
@@ -126,10 +126,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 #: Tests in which arrays of different ranks may be broadcast in JAX. Learners broadcast over games
 #: on purpose (dynamics/_engine.py says so, and allows it while they play), and the joint network
-#: adds its biases to batches of any rank. These tests use them in other ways, or have not been
-#: checked. Remove what passes without.
+#: adds its biases to batches of any rank. Others have not been checked: remove what passes without.
 BROADCASTING = (
-    *("cli/", "demo/", "docs/", "dynamics/", "incontext/", "papers/", "offline/test_learning.py"),
+    *("cli/", "demo/", "docs/", "dynamics/", "incontext/", "reproduction/"),
+    "offline/test_learning.py",
 )
 
 

@@ -233,7 +233,7 @@ def card(x: Arrays, options: Mapping[str, Any]) -> Outputs:
 
 def figure(x: Arrays, options: Mapping[str, Any]) -> Outputs:
     """The record of a figure of a paper, at the quick scale."""
-    from equipoise.papers import figures_of
+    from reproduction import figures_of
 
     [row] = figures_of(options["paper"], [options["figure"]])
     with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,6 @@ WITHOUT_EXAMPLE = {
         *("loop.Event", "loop.LoopState", "loop.Remembered", "loop.Seats", "loop.Seen"),
     )
 } | {
-    "equipoise.papers.Made",
     "equipoise.runs.Interrupt",
     "equipoise.runs.Progress",
     "equipoise.solvers.no_regret.Critic",

@@ -8,8 +8,8 @@ import pytest
 
 import equipoise as eq
 from equipoise.cli import main
-from equipoise.papers.aggregative_planning import Config
 from equipoise.runs import Run
+from reproduction.aggregative_planning import Config
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_what_was_learned_from_a_log_is_an_estimate(tmp_path):
 
 
 def test_a_figure_of_a_paper_is_drawn_as_there(tmp_path):
-    from equipoise.papers import figures_of
+    from reproduction import figures_of
 
     (planning,) = figures_of("aggregative", ["planning"])
     config = Config(games=("two-roads",), agents=(100, 200), seeds=1, horizon=2, states=2)

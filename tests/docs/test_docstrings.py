@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import peer
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -28,18 +28,19 @@ def examples(file: Path) -> list[tuple[str, int, str]]:
     return found
 
 
-FILES = [file for file in sorted(SOURCE.rglob("*.py")) if examples(file)]
+FOLDERS = (ROOT / "src", ROOT / "reproduction")
+FILES = [file for folder in FOLDERS for file in sorted(folder.rglob("*.py")) if examples(file)]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_examples_run(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if file.name == "adapters.py":
         [peer(library) for library in ("pyspiel", "pygambit", "quantecon")]
     if file.name == "_pettingzoo.py":
         peer("pettingzoo")
-    dotted = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-    module = importlib.import_module(dotted.removesuffix(".__init__"))
+    dotted = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    module = importlib.import_module(dotted.removeprefix("src.").removesuffix(".__init__"))
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     for name, line, text in examples(file):

@@ -130,10 +130,16 @@ def test_the_readme_runs_with_an_installed_wheel_outside_the_checkout(tmp_path):
     [wheel] = tmp_path.glob("equipoise-*.whl")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
     run([*pip, str(wheel)])
+    assert not (site / "reproduction").exists()
     program = (
-        "import equipoise, pathlib, sys, test_pages\n"
+        "import equipoise, os, pathlib, sys, test_pages\n"
+        "from equipoise.cli import main\n"
         f"assert pathlib.Path(equipoise.__file__).is_relative_to({str(site)!r})\n"
-        "test_pages.run_page(test_pages.PAGES[0])"
+        "test_pages.run_page(test_pages.PAGES[0])\n"
+        # The figures of the papers are in a clone alone.
+        "assert main(['reproduce', '--list']) == 2\n"
+        f"os.chdir({str(ROOT)!r})\n"
+        "assert main(['reproduce', '--list']) == 0"
     )
     paths = os.pathsep.join(map(str, (site, Path(__file__).parent, ROOT / "tests")))
     (tmp_path / "work").mkdir()
@@ -144,6 +150,7 @@ def test_the_readme_runs_with_an_installed_wheel_outside_the_checkout(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "clone the repository" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from equipoise.aggregative import Simulator, Spec, learn, theory
 from equipoise.aggregative._subroutine import Options
 from equipoise.aggregative.learning._printed import Classes, PrintedPlanner, printed_grids
 from equipoise.aggregative.learning._samples import Samples
-from equipoise.papers.aggregative_learning import Config, small_game
+from reproduction.aggregative_learning import Config, small_game
 
 CONFIG = Config()
 

@@ -7,7 +7,7 @@ import pytest
 
 import equipoise as eq
 from equipoise.offline import parameters, theory
-from equipoise.papers.interaction_rank_estimated import mean_squared_errors, reward_range
+from reproduction.interaction_rank_estimated import mean_squared_errors, reward_range
 
 
 @pytest.mark.parametrize("samples", [300, 10_000])

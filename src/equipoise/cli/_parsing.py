@@ -55,8 +55,8 @@ COMMON = Common()
 def one_of(module: str, table: str, *, optional: bool = False) -> Any:
     """Accept one of the keys of a table, which is imported only when words are parsed.
 
-    >>> tyro.cli(Annotated[str, one_of("equipoise.papers", "PAPERS")], args=["aggregative"])
-    'aggregative'
+    >>> tyro.cli(Annotated[str, one_of("equipoise.dynamics", "NOISES")], args=["exact"])
+    'exact'
     """
 
     def keys() -> Any:

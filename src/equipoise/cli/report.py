@@ -1,18 +1,19 @@
 """`equipoise report`: compare any runs on one HTML page, from their folders alone."""
 
 import shlex
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
 from equipoise.cli._inputs import check_suffix, make_folder_of
 from equipoise.cli._output import print_json
 from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.cli.reproduce import checkout, reproduction
 from equipoise.core.errors import InputError
-from equipoise.papers import drawings_of
-from equipoise.report import compare, find_runs, read_runs
+from equipoise.report import RunFolder, compare, find_runs, read_runs
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Report:
             raise InputError("runs", "at least one run folder", "none")
         check_suffix("out", self.out, ".html", ".htm")
         runs = read_runs([found for path in self.runs for found in find_runs(path)])
-        drawings = {run.label: drawings_of(run) for run in runs}
+        drawings = {run.label: _drawings(run) for run in runs}
         words = ["equipoise", "report", *map(str, self.runs), "--out", str(self.out)]
         command = shlex.join([*words, "--title", self.title] if self.title else words)
         page = compare(runs, title=self.title, drawings=drawings, command=command)
@@ -61,3 +62,14 @@ class Report:
                 print(f"{run.label}: {run.state}")
             print(f"Report: {self.out}")
         return 0
+
+
+def _drawings(run: RunFolder) -> list[tuple[Any, str]]:
+    """Return the drawing of the figure of a paper; other runs have none."""
+    if set(run.config) != {"figure", "key", "config"}:
+        return []
+    if checkout() is None:
+        note = "is shown without its drawing, which needs a clone of the repository"
+        warnings.warn(f"{run.label} {note}", stacklevel=2)
+        return []
+    return reproduction().drawings_of(run)

@@ -4,19 +4,57 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from equipoise import papers
 from equipoise.cli._inputs import check_folder, check_seed
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import PAGE, print_json, print_pairs, print_table, record_document
-from equipoise.cli._parsing import COMMON, CommonOptions, one_of
+from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
-from equipoise.papers import FIGURES, PAPERS, figures_of
 from equipoise.runs import Table
+
+
+def checkout() -> Path | None:
+    """Return the checkout that holds this package, else the working directory if it is one.
+
+    The folder `reproduction` makes the figures. It is in a checkout, and not in an installed wheel.
+
+    >>> checkout() / "reproduction"
+    PosixPath('...reproduction')
+    """
+    places = (Path(__file__).parents[3], Path.cwd())
+    return next((p for p in places if (p / "reproduction" / "figures.toml").is_file()), None)
+
+
+def reproduction() -> ModuleType:
+    """Import `reproduction` from the checkout.
+
+    >>> list(reproduction().PAPERS)
+    ['in-context', 'interaction-rank', 'aggregative']
+    """
+    place = checkout()
+    if place is None:
+        raise InputError(
+            "equipoise reproduce",
+            "the folder reproduction of the repository in the working directory",
+            f"none in {Path.cwd()}",
+            "an installed package does not have it: clone the repository and run this there",
+        )
+    if str(place) not in sys.path:
+        sys.path.insert(0, str(place))
+    return import_module("reproduction")
+
+
+def _papers() -> Any:
+    """Return the type of a paper: without a checkout any word, which `execute` refuses."""
+    if checkout() is None:
+        return str | None
+    return tyro.extras.literal_type_from_choices(reproduction().PAPERS) | None
 
 
 @dataclass(frozen=True)
@@ -26,7 +64,8 @@ class Reproduce:
     Each algorithm runs as printed in its paper, next to the corrected version. Every figure has a
     run folder with its config, record, drawings, machine and running time. Finished figures are
     read from their folders, so you can run an interrupted command again to resume it. The page
-    report.html shows all figures of a paper.
+    report.html shows all figures of a paper. This command needs a clone of the repository, whose
+    folder "reproduction" makes the figures.
 
     Examples:
       equipoise reproduce --list
@@ -37,7 +76,7 @@ class Reproduce:
 
     #: The paper. Default: with --quick or --list, all papers.
     paper: Annotated[
-        str | None, one_of("equipoise.papers", "PAPERS", optional=True), tyro.conf.Positional
+        str | None, tyro.conf.arg(constructor_factory=_papers), tyro.conf.Positional
     ] = None
 
     # -- figure
@@ -66,23 +105,25 @@ class Reproduce:
 
     def execute(self) -> int:
         """List the figures, or reproduce them and write the page."""
+        papers = reproduction()
         check_seed(self.seed)
         if self.quick and self.scale != "quick":
             raise InputError("quick", "this option only without --scale full", self.scale)
         if self.paper is None and (self.figure or not (self.list or self.quick)):
             hint = "--list shows all papers and figures; --quick makes all of them"
-            raise InputError("paper", f"one of {', '.join(PAPERS)}", "none", hint)
+            raise InputError("paper", f"one of {', '.join(papers.PAPERS)}", "none", hint)
         if self.list:
-            self._list(FIGURES if self.paper is None else figures_of(self.paper, self.figure))
+            named = papers.figures_of(self.paper, self.figure) if self.paper else papers.FIGURES
+            self._list(named)
             return 0
         if self.paper is not None:
-            figures_of(self.paper, self.figure)  # refuses unknown figures
+            papers.figures_of(self.paper, self.figure)  # refuses unknown figures
             places = {self.paper: self._folder(self.paper) if self.run is None else self.run}
         elif self.run is None:
-            places = {paper: self._folder(paper) for paper in PAPERS}
+            places = {paper: self._folder(paper) for paper in papers.PAPERS}
         else:
             check_folder(self.run, _holds_papers)
-            places = {paper: self.run / paper for paper in PAPERS}
+            places = {paper: self.run / paper for paper in papers.PAPERS}
         for folder in places.values():
             check_folder(folder, _holds_figures)
         made = {paper: self._make(paper, folder) for paper, folder in places.items()}
@@ -102,18 +143,18 @@ class Reproduce:
         seed = f"-seed-{self.seed}" if self.seed else ""
         return Path("runs", f"{paper}-{self.scale}{seed}")
 
-    def _make(self, paper: str, folder: Path) -> Sequence[papers.Made]:
+    def _make(self, paper: str, folder: Path) -> Sequence[Any]:
         """Make the figures of a paper, or read those that are finished."""
         options: Any = {"scale": self.scale, "key": self.seed, "folder": folder}
         try:
             # Long figures report their progress; the standard output is for the result.
             with redirect_stdout(sys.stderr):
-                return papers.reproduce(paper, self.figure, **options)
+                return reproduction().reproduce(paper, self.figure, **options)
         except KeyboardInterrupt as end:
             more = f"; progress is saved in {folder}; to resume, run the same command again"
             raise Interrupted(more) from end
 
-    def _document(self, paper: str, folder: Path, made: Sequence[papers.Made]) -> dict[str, Any]:
+    def _document(self, paper: str, folder: Path, made: Sequence[Any]) -> dict[str, Any]:
         """Return the figures of a paper as plain data."""
         figures = [
             {
@@ -131,7 +172,7 @@ class Reproduce:
         place = {"paper": paper, "scale": self.scale, "folder": str(folder)}
         return {**place, "report": str(folder / PAGE), "figures": figures}
 
-    def _show(self, paper: str, folder: Path, made: Sequence[papers.Made]) -> None:
+    def _show(self, paper: str, folder: Path, made: Sequence[Any]) -> None:
         """Print the figures of a paper."""
         rows = [
             (one.figure.name, one.figure.printed, one.seconds, "read" if one.known else "made")
@@ -149,16 +190,18 @@ class Reproduce:
             own = [figure for figure in chosen if figure.paper == paper]
             rows = [(f.name, f.printed, f.takes["quick"], f.takes["full"], f.title) for f in own]
             columns = ("figure", "of the paper", "quick", "full", "title")
-            print_table(Table(columns, rows), f"{paper}: {PAPERS[paper]}")
+            print_table(Table(columns, rows), f"{paper}: {reproduction().PAPERS[paper]}")
         print("The columns quick and full give the processor time at each scale.")
 
 
 def _holds_figures(folder: Path) -> bool:
     """Return whether a folder contains only figures, of any paper, and their page."""
-    known = {"report.html", *(figure.name for figure in FIGURES)}
+    known = {"report.html", *(figure.name for figure in reproduction().FIGURES)}
     return folder.is_dir() and known >= {entry.name for entry in folder.iterdir()}
 
 
 def _holds_papers(folder: Path) -> bool:
     """Return whether a folder contains only folders of papers."""
-    return folder.is_dir() and set(PAPERS) >= {entry.name for entry in folder.iterdir()}
+    return folder.is_dir() and set(reproduction().PAPERS) >= {
+        entry.name for entry in folder.iterdir()
+    }
