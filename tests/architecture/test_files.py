@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
     file
-    for folder in ("src", "tests", "benchmarks", "examples")
+    for folder in ("src", "reproduction", "tests", "benchmarks", "examples")
     for file in (ROOT / folder).rglob("*.py")
 )
 UNSAFE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}

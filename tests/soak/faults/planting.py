@@ -93,7 +93,7 @@ def copied_tree() -> Iterator[Path]:
     """Copy all that tests read into a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as name:
         tree = Path(name).resolve()
-        for part in ("src", "tests", "docs", "benchmarks", "examples"):
+        for part in ("src", "reproduction", "tests", "docs", "benchmarks", "examples"):
             shutil.copytree(ROOT / part, tree / part)
         for part in ("pyproject.toml", "README.md", "Makefile"):
             shutil.copy(ROOT / part, tree / part)
