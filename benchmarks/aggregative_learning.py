@@ -51,7 +51,7 @@ def learner(options: dict[str, Any]) -> Callable[[Arrays], Callable[[int], Answe
         game = make_game(**sizes)
 
         def run(count: int) -> Answer:
-            learned = eq.aggregative.learn(eq.aggregative.Simulator(game), count, **options)
+            learned = eq.learn(eq.aggregative.Simulator(game), count, **options)
             gain = float(eq.certify(game, learned.policy).max_gain)
             most = min(learned.bound, learned.stats["planning_bound"])
             return {"over": np.full(count, max(0.0, gain - most))}
@@ -97,7 +97,7 @@ def measure(cells: int, states: int, horizon: int, agents: int, options: dict[st
     env = eq.aggregative.Simulator(game)
     spacing = float((high - low).max()) / cells
     started, episodes = time.process_time(), 100
-    learned = eq.aggregative.learn(env, episodes, spacing=spacing, **options)
+    learned = eq.learn(env, episodes, spacing=spacing, **options)
     spent = time.process_time() - started
     env.seek(0)
     started = time.process_time()

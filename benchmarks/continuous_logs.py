@@ -76,7 +76,7 @@ def main() -> None:
         rewards = log.rewards + noise(rng, log.rewards.shape)
         log = eq.offline.Log(None, log.actions, rewards, continuous=True)
         started = time.process_time()
-        advice = eq.offline.learn(log, critic=options.critic, key=seed)
+        advice = eq.advise(log, critic=options.critic, key=seed)
         seconds = time.process_time() - started
         learned += advice.status.name == "learned"
         gaps.append(float(eq.certify(game, advice.policy).max_gain))

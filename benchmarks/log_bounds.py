@@ -1,4 +1,4 @@
-"""How often the bounds of `offline.learn` hold: 200 logs in each of eight families.
+"""How often the bounds of `eq.advise` hold: 200 logs in each of eight families.
 
     python -m benchmarks.log_bounds [--logs 200] [--families triples,markov] [--json bounds.json]
 
@@ -131,11 +131,11 @@ def run(family: Family, logs: int, first: int) -> dict[str, Any]:
             if "neighbours" in family.truth or family.truth["rank"] == "sum"
             else (family.truth | {"neighbours": graph_of(game)})
         )
-        advice = eq.offline.learn(log, key=seed)
+        advice = eq.advise(log, key=seed)
         for name in ("found", "told"):
             same = advice.structure is not None and advice.structure.chosen == truth["rank"]
             if name == "told" and not (same and truth.get("neighbours", "all") == "all"):
-                advice = eq.offline.learn(log, key=seed, **truth)
+                advice = eq.advise(log, key=seed, **truth)
             low, high = advice.interval or (-np.inf, np.inf)
             gap = true_gap(game, advice.policy)
             row[name] = {

@@ -60,7 +60,7 @@ def main() -> None:
         again = [sys.executable, "-m", "benchmarks.log_pieces", *given, f"--write={path}"]
         subprocess.run(again, check=True)
         started = time.process_time()
-        advice = eq.offline.learn(eq.offline.Log.read_chunks(path))
+        advice = eq.advise(eq.offline.Log.read_chunks(path))
         seconds = time.process_time() - started
     gap = float(eq.certify(game_of(*sizes[1:]), advice.policy).max_gain)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

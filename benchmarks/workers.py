@@ -90,7 +90,7 @@ def simulator(workers: int, episodes: int = 1_000) -> tuple[float, Counted, Any]
     """Episodes of equal length, and planning that takes no time."""
     counted = Counted(workers)
     env = eq.aggregative.Simulator(eq.games.load("demand-response"), key=0)
-    learned = eq.aggregative.learn(env, episodes=episodes, workers=counted)
+    learned = eq.learn(env, episodes=episodes, workers=counted)
     return episodes / (workers * counted.rounds), counted, learned
 
 

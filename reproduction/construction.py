@@ -89,7 +89,7 @@ def _measure(
 ) -> dict[str, Any]:
     """Return the size, the distance from the learner, and the gap of one network."""
     built = construct.omd(actions, config.rounds, reciprocal_units=units, newton_steps=steps)
-    episode = incontext.play(built.players, games, rounds=config.rounds, key=key + 1)
+    episode = incontext.play(games, built.players, rounds=config.rounds, key=key + 1)
     return {
         "actions": actions,
         "units": units,

@@ -129,7 +129,7 @@ def _one(config: Config, labels: str, count: int, key: int) -> Record:
             expert, players, games, rounds=config.rounds, key=make_key(key, "contexts")
         )
         trace = incontext.play(
-            players, games, rounds=config.rounds, key=make_key(key, "play"), record=config.rounds
+            games, players, rounds=config.rounds, key=make_key(key, "play"), record=config.rounds
         )
         columns["tv"].append(float(apart.total_variation[..., :-1].mean()))
         columns["gap"].append(float(np.mean(certify(games, trace.last).nash_conv)))

@@ -226,7 +226,7 @@ def _references(config: Config, part: str, rounds: int, key: Any) -> Record:
     even = np.full(shape, 1.0 / panel.actions)
     few = games[: config.built_games]
     built = _built(panel, rounds, expert)
-    played = incontext.play(built.players, few, rounds=rounds, key=own).last
+    played = incontext.play(few, built.players, rounds=rounds, key=own).last
     apart = theory.realisability(expert, built.players, few, rounds=rounds, key=own)
     row = {
         "panel": panel.title,
@@ -307,7 +307,7 @@ def _measure(
     rounds, expert = cell.rounds, _expert(panel, cell.rounds)
     games, own = _test_games(config, panel, key), make_key(key, "play", panel.title)
     apart = theory.realisability(expert, players, games, rounds=rounds, key=own)
-    trace = incontext.play(players, games, rounds=rounds, key=own, precision="float32")
+    trace = incontext.play(games, players, rounds=rounds, key=own, precision="float32")
     samples = 2 * how.total_steps * how.batch
     model = players.learners()[0].model
     return {

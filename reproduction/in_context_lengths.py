@@ -191,7 +191,7 @@ def _one(config: Config, part: str, length: int, key: int, folder: Path | None) 
     for seed, pair in enumerate(players):
         games = panel.test_games(family, seed, config.test_games, key)
         options = {"key": make_key(key, "play", seed), "precision": config.precision}
-        episode = incontext.play(pair, games, rounds=length, record=rounds, **options)
+        episode = incontext.play(games, pair, rounds=length, record=rounds, **options)
         policies = zip(*episode.recorded.last, strict=True)
         curves.append([mean_gap(panel, games, policy) for policy in policies])
     gaps = np.array(curves)

@@ -198,7 +198,7 @@ def learn(x: Arrays, options: Mapping[str, Any]) -> Outputs:
     """Learn a crowd from samples of a simulator."""
     game = GAMES[options["game"]](x, options)
     simulator = eq.aggregative.Simulator(game, key=options["key"])
-    run = eq.aggregative.learn(simulator, key=options["key"], **options["learn"])
+    run = eq.learn(simulator, key=options["key"], **options["learn"])
     judged = eq.certify(game, run.policy)
     return {
         "status": str(run.status.name),
@@ -227,7 +227,7 @@ def card(x: Arrays, options: Mapping[str, Any]) -> Outputs:
     players = eq.incontext.load(options["player"])
     noise = {"Bernoulli": eq.dynamics.Bernoulli(), "Gaussian": eq.dynamics.Gaussian()}
     more = {"noise": noise[options["noise"]]} if "noise" in options else {}
-    trace = eq.incontext.play(players, game, rounds=options["rounds"], key=options["key"], **more)
+    trace = eq.play(game, players, rounds=options["rounds"], key=options["key"], **more)
     return {"NashConv": np.asarray(eq.certify(game, trace.last).nash_conv)}
 
 

@@ -8,7 +8,7 @@ rounds = [8, 16, 32, 64, 128, 256]
 players = eq.incontext.load("iid3")
 omd = eq.dynamics.OMD()
 curves = {
-    "frozen player": eq.incontext.play(players, games, rounds=256, key=1, record=rounds),
+    "frozen player": eq.play(games, players, rounds=256, key=1, record=rounds),
     "mirror descent": eq.dynamics.play(games, omd, omd, rounds=256, key=1, record=rounds),
 }
 figure = figures.learning_curves(

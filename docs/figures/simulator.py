@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 import equipoise as eq
 
 city = eq.games.load("demand-response", agents=1000, horizon=4)
-run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=120, rewards="unknown")
+run = eq.learn(eq.aggregative.Simulator(city, key=0), episodes=120, rewards="unknown")
 truth = eq.certify(city, run.policy).max_gain
 figure = Figure(figsize=(5.2, 3.4), layout="tight")
 axes = figure.subplots()

@@ -388,7 +388,7 @@ def _train(
         games = panel.test_games(name, seed, config.test_games, key)
         options = {"key": make_key(key, "play", seed), "precision": config.precision}
         record = record_rounds(how.rounds).tolist()
-        episode = incontext.play(pair, games, rounds=how.rounds, record=record, **options)
+        episode = incontext.play(games, pair, rounds=how.rounds, record=record, **options)
         policies = zip(*episode.recorded.last, strict=True)
         curves.append([mean_gap(panel, games, policy) for policy in policies])
     return list(np.array(curves).reshape(len(names), config.seeds, -1))

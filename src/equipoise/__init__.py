@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from equipoise import pure as pure
     from equipoise import report as report
     from equipoise import runs as runs
+    from equipoise._files import read as read
+    from equipoise._files import save as save
+    from equipoise.aggregative import learn as learn
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
+    from equipoise.core import Interval as Interval
     from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
@@ -46,6 +50,10 @@ if TYPE_CHECKING:
     from equipoise.games import Profile as Profile
     from equipoise.games import read_policy as read_policy
     from equipoise.games import write_policy as write_policy
+    from equipoise.incontext import play as play
+    from equipoise.offline import Advice as Advice
+    from equipoise.offline import Log as Log
+    from equipoise.offline import advise as advise
     from equipoise.solvers import equilibria as equilibria
     from equipoise.solvers import solve as solve
 
@@ -73,6 +81,9 @@ _PUBLIC: dict[str, str | None] = {
     "FlowPolicy": "equipoise.games",
     "read_policy": "equipoise.games",
     "write_policy": "equipoise.games",
+    # files
+    "read": "equipoise._files",
+    "save": "equipoise._files",
     # solutions and certificates
     "solve": "equipoise.solvers",
     "equilibria": "equipoise.solvers",
@@ -81,15 +92,21 @@ _PUBLIC: dict[str, str | None] = {
     "Solution": "equipoise.core",
     "Certificate": "equipoise.core",
     "Status": "equipoise.core",
+    "Interval": "equipoise.core",
     "Outcome": "equipoise.core",
     # games of very many agents
     "aggregative": None,
     "networks": None,
-    # learning from a log
+    # from a log, and from a simulator
+    "advise": "equipoise.offline",
+    "Advice": "equipoise.offline",
+    "Log": "equipoise.offline",
     "offline": None,
+    "learn": "equipoise.aggregative",
     # learning
     "dynamics": None,
     "incontext": None,
+    "play": "equipoise.incontext",
     "Online": "equipoise.dynamics",
     # records and pages
     "runs": None,

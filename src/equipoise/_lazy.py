@@ -7,12 +7,13 @@ from typing import Any
 
 
 def load_on_first_use(
-    package: str, public: Mapping[str, str | None]
+    package: str, public: Mapping[str, str | None], renamed: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and the `__dir__` of a package (PEP 562).
 
     `public` maps each public name to the module that defines it, or to None where the name is
-    itself a module of the package. A name once loaded is kept in the package.
+    itself a module of the package. A name once loaded is kept in the package. `renamed` maps names
+    that version 0.2 had to their present ones.
 
     >>> load, names = load_on_first_use("equipoise", {"games": None})
     >>> load("games").__name__, "games" in names()
@@ -20,6 +21,8 @@ def load_on_first_use(
     """
 
     def load(name: str) -> Any:
+        if name in (renamed or ()):
+            raise AttributeError(f"{package}.{name} is now {(renamed or {})[name]}")
         if name not in public:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = public[name]

@@ -349,7 +349,7 @@ class Slow(eq.aggregative.Simulator):
 
 game = city(5, 3, 3, counts=[10] * 5)
 env = Slow(game, 4, noise=0.1)
-eq.aggregative.learn(
+eq.learn(
     env, 200, rewards="unknown", noise=0.1, objective="welfare", run=sys.argv[1]
 )
 """
@@ -386,12 +386,12 @@ def test_killed_and_resumed_is_as_never_stopped(tmp_path):
 
 def test_the_certificate_is_what_samples_prove():
     city = eq.games.load("demand-response", agents=60, horizon=2)
-    run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=30)
+    run = eq.learn(eq.aggregative.Simulator(city, key=0), episodes=30)
     assert run.certificate.max_upper == run.bound
     assert run.certificate.max_gain < 1e-15
     assert eq.certify(city, run.policy).max_gain <= run.certificate.max_upper
     assert run.certificate.value.shape == (3, 60)
-    bold = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=5, bonus=0.1)
+    bold = eq.learn(eq.aggregative.Simulator(city, key=0), episodes=5, bonus=0.1)
     assert np.isinf(bold.certificate.max_upper)
 
 
@@ -400,6 +400,6 @@ def test_the_side_of_cells_does_not_limit_gains(rewards):
     """At the default spacing, what is chosen for welfare is an equilibrium all the same."""
     city = eq.games.load("bus-or-car", agents=100, horizon=1)
     env = eq.aggregative.Simulator(city, key=1)
-    run = eq.aggregative.learn(env, episodes=30, rewards=rewards, objective="welfare")
+    run = eq.learn(env, episodes=30, rewards=rewards, objective="welfare")
     least = eq.solve(city).certificate.max_gain
     assert eq.certify(city, run.policy).max_gain <= least + 4 * city.lipschitz * city.delta

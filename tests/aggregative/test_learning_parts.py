@@ -158,9 +158,7 @@ def test_plans_start_from_the_last_one_and_ask_little(monkeypatch):
         lambda self, x, sign: asked.append(len(x)) or envelope(self, x, sign),
     )
     game = four_roads()
-    run = eq.aggregative.learn(
-        eq.aggregative.Simulator(game, noise=0.05), 60, rewards="unknown", noise=0.05
-    )
+    run = eq.learn(eq.aggregative.Simulator(game, noise=0.05), 60, rewards="unknown", noise=0.05)
     assert run.stats["cells"] == 20**4
     assert sum(asked) < 20_000
     assert run.stats["planning_bound"] <= game.lipschitz * 5 * game.delta + 1e-12  # Lemma A

@@ -14,7 +14,7 @@ HOP = re.compile(r"^ +(\d+)  (\S+\.py) ──► (\S+\.py)", re.MULTILINE)
 
 
 def calls_between_files(work):
-    """Pairs of (calling file, called file), and all files that `offline.learn` enters."""
+    """Pairs of (calling file, called file), and all files that `eq.advise` enters."""
     files, pairs, entered, depth = {}, set(), set(), 0
 
     def name_of(code):

@@ -22,7 +22,9 @@ NOTHING, EVERYTHING = "third-party only", "anything public above"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: Modules directly in the package, which import nothing of it: everybody may import them.
-COMMON = {file.stem for file in PACKAGE.glob("*.py") if not file.stem.startswith("__")}
+COMMON = {"_lazy"}
+#: Modules directly in the package that may use all public modules, and that no package imports.
+TOP = {file.stem for file in PACKAGE.glob("*.py") if not file.stem.startswith("__")} - COMMON
 
 
 def packages() -> set[str]:
@@ -116,6 +118,14 @@ def test_imports_follow_the_table():
     allowed = table()
     inner = [file for file in FILES if file.parent != PACKAGE]
     assert [found for file in inner for found in violations(file, allowed)] == []
+
+
+@pytest.mark.parametrize("name", sorted(TOP))
+def test_what_no_package_imports_uses_public_modules(name):
+    imported = [module for _, module in imported_modules(PACKAGE / f"{name}.py")]
+    assert imported
+    private = [m for m in imported if any(part.startswith("_") for part in m.split(".")[1:])]
+    assert private == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMON))

@@ -36,7 +36,7 @@ REASONS = (
 @pytest.mark.filterwarnings("ignore:gains are unknown")
 def test_every_reason_is_a_sentence_on_its_own_line_with_what_to_change(doubtful):
     log = eq.offline.Log.read(doubtful)
-    refused = eq.offline.learn(log)
+    refused = eq.advise(log)
     assert refused.status.name is Outcome.REFUSED
     assert refused.structure is not None
     *lines, last = refused.status.message.split("\n")
@@ -47,7 +47,7 @@ def test_every_reason_is_a_sentence_on_its_own_line_with_what_to_change(doubtful
         assert line.count(". ") == 0
     assert last == "The returned policy is the log's own play, not advice"
     assert "\n".join(lines) == f"{refused.structure.refusal}."
-    forced = eq.offline.learn(log, force=True)
+    forced = eq.advise(log, force=True)
     assert forced.status.name is Outcome.INEXACT
     assert forced.status.message.startswith("a policy was learned because force was given. Without")
     assert "own play" not in forced.status.message
@@ -90,7 +90,7 @@ def test_a_log_refused_before_any_fit_shows_its_reason_and_its_own_play(tmp_path
 def test_a_page_without_a_table_still_shows_the_reason():
     rng = np.random.default_rng(0)
     log = eq.offline.Log(None, np.zeros((30, 2), int), rng.normal(size=(30, 2)))
-    refused = eq.offline.learn(log)
+    refused = eq.advise(log)
     for name in ("earned", "expected", "gains_at_most"):
         del refused.stats[name]
     record = eq.runs.Record("log", {}, solution=refused.to_plain())
@@ -106,14 +106,14 @@ def test_the_number_of_rows_is_the_only_reason_if_it_is_very_small(rows):
     found = eq.offline.discover(log).refusal
     assert found.startswith(reason)
     assert "\n" not in found
-    assert eq.offline.learn(log).status.message.split(".\n")[0] == found
+    assert eq.advise(log).status.message.split(".\n")[0] == found
 
 
 def test_too_few_rows_are_told_with_how_many_are_missing():
     rng = np.random.default_rng(1)
     actions = rng.integers(0, 3, (40, 6))
     rewards = actions + actions.mean(1, keepdims=True) ** 2 + rng.normal(0, 0.05, actions.shape)
-    few = eq.offline.learn(eq.offline.Log(None, actions, rewards), rank=2)
+    few = eq.advise(eq.offline.Log(None, actions, rewards), rank=2)
     assert few.status.name is Outcome.REFUSED
     first = few.status.message.split("\n")[0]
     assert first.startswith("there are too few rows for this reward model (pairs)")

@@ -66,7 +66,7 @@ def test_other_words_for_an_argument_are_known():
     calls = {
         "key": lambda: eq.dynamics.play(game, omd, omd, rounds=3, seed=1),
         "tolerance": lambda: eq.solve(game, tol=1e-9),
-        "level": lambda: eq.offline.learn("log.csv", confidence=0.9),
+        "level": lambda: eq.advise("log.csv", confidence=0.9),
         "time_limit": lambda: eq.equilibria(game, timeout=3),
     }
     for right, call in calls.items():

@@ -116,7 +116,7 @@ def test_advice_names_the_agents():
     actions = rng.integers(0, 3, (600, 2))
     rewards = np.array([0.0, 0.5, 1.0])[actions] + 0.1 * rng.normal(size=actions.shape)
     labels = {"players": ["Ann", "Bob"], "actions": [["low", "mid", "high"]]}
-    advice = eq.offline.learn(eq.offline.Log(None, actions, rewards, labels=labels))
+    advice = eq.advise(eq.offline.Log(None, actions, rewards, labels=labels))
     text = str(advice)
     assert re.search(r"^  Ann +high 1$", text, re.M)
     assert "600 rows of 2 agents" in text
@@ -142,7 +142,7 @@ def test_prices_designs_and_learned_policies_are_short():
     charge = eq.aggregative.design(eq.games.load("two-roads", agents=100), {"motorway": (0, 0.4)})
     assert "best motorway: 0.1" in checked(str(charge))
     simulator = eq.aggregative.Simulator(eq.games.load("demand-response", agents=100), key=0)
-    learned = checked(str(eq.aggregative.learn(simulator, episodes=10)))
+    learned = checked(str(eq.learn(simulator, episodes=10)))
     assert "10 episodes" in learned
 
 

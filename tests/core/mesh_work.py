@@ -56,7 +56,7 @@ def in_context() -> dict[str, np.ndarray]:
     """Play of frozen players."""
     players = eq.incontext.load("iid3")
     games = eq.games.families.uniform(actions=3).sample(70, key=0)
-    return {"in-context": eq.incontext.play(players, games, rounds=12, key=2).last[0]}
+    return {"in-context": eq.play(games, players, rounds=12, key=2).last[0]}
 
 
 def trained(folder: Path, name: str) -> dict[str, np.ndarray]:

@@ -193,10 +193,10 @@ class TestTrainingPlay:
 
 def test_one_pair_plays_games_of_unequal_sizes():
     games = families.uniform((2, 5)).sample(4, key=1)
-    trace = eq.incontext.play(any_players(), games, rounds=6, key=2)
+    trace = eq.play(games, any_players(), rounds=6, key=2)
     assert [p.shape for p in trace.last] == [(4, 2), (4, 5)]
     with pytest.raises(ValueError, match="games: expected matrix games with 2 to 6 actions"):
-        eq.incontext.play(any_players(), families.uniform(7).sample(4, key=1), rounds=6, key=2)
+        eq.play(families.uniform(7).sample(4, key=1), any_players(), rounds=6, key=2)
 
 
 class TestOnline:

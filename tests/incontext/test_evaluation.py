@@ -81,11 +81,11 @@ def test_ctrl_c_waits_for_a_few_games_and_keeps_them(record, tmp_path, monkeypat
     players, play, batches = random_players(seeds=2), evaluation.play, []
     monkeypatch.setattr(evaluation, "TOGETHER", 3)
 
-    def interrupted(some, games, **options):
+    def interrupted(games, *some, **options):
         batches.append(len(games))
         if len(batches) == 2:
             signal.raise_signal(signal.SIGINT)
-        return play(some, games, **options)
+        return play(games, *some, **options)
 
     def evaluate():
         with Run.start(tmp_path / "run", {}) as run:
@@ -107,7 +107,7 @@ def test_the_numbers_are_those_of_play(record):
     np.testing.assert_array_equal(record.arrays["gap/OMD"], trace.curve)
     keys = dynamics.game_keys(1, (8,), 2)
     one = incontext.play(
-        random_players(seeds=2)[1], GAMES, rounds=20, key=keys[:, 1], record=(16, 20)
+        GAMES, random_players(seeds=2)[1], rounds=20, key=keys[:, 1], record=(16, 20)
     )
     np.testing.assert_array_equal(record.arrays["gap/players"][1], one.curve)
     table = record.tables["gap"].rows[0]
@@ -134,11 +134,11 @@ def test_a_best_responder_takes_and_a_weak_opponent_gives(record):
 def test_what_a_best_responder_takes_is_the_gain_it_has():
     games = GAMES[:4]
     episode = incontext.play(
-        random_players(),
         games,
+        random_players(),
+        dynamics.BestResponder(),
         rounds=20,
         key=1,
-        opponent=dynamics.BestResponder(),
         exploration=0.0,
     )
     value = eq.solve(games).value

@@ -23,7 +23,7 @@ MARKOV_GAMES = families.uniform((2, 3), states=2).sample(6, key=5)
 
 @pytest.fixture(scope="module")
 def episode():
-    return incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1)
+    return incontext.play(GAMES, PLAYERS, rounds=ROUNDS, key=1)
 
 
 def test_what_is_kept_has_its_shape(episode):
@@ -62,7 +62,7 @@ def test_a_game_alone_is_as_in_any_batch(episode):
     """To the last bit, wherever in a block it was."""
     keys = dynamics.game_keys(1, (40,))
     for part in (slice(0, 1), slice(7, 8), slice(31, 32), slice(33, 34), slice(3, 40)):
-        alone = incontext.play(PLAYERS, GAMES[part], rounds=ROUNDS, key=keys[part])
+        alone = incontext.play(GAMES[part], PLAYERS, rounds=ROUNDS, key=keys[part])
         for seat in (0, 1):
             np.testing.assert_array_equal(
                 alone.recorded.last[seat], episode.recorded.last[seat][:, part]
@@ -72,11 +72,11 @@ def test_a_game_alone_is_as_in_any_batch(episode):
 
 def test_batches_of_any_shape(episode):
     square = eq.MatrixGame(GAMES.payoff.reshape(4, 10, 3, 3))
-    shaped = incontext.play(PLAYERS, square, rounds=ROUNDS, key=1)
+    shaped = incontext.play(square, PLAYERS, rounds=ROUNDS, key=1)
     assert shaped.curve.shape == (6, 4, 10)
     assert shaped.history.actions.shape == (4, 10, 20, 2)
     np.testing.assert_array_equal(shaped.last[0].reshape(40, 3), episode.last[0])
-    single = incontext.play(PLAYERS, GAMES[0], rounds=ROUNDS, key=1)
+    single = incontext.play(GAMES[0], PLAYERS, rounds=ROUNDS, key=1)
     assert single.last[0].shape == (3,)
     np.testing.assert_array_equal(single.last[0], episode.last[0][0])
     assert eq.certify(GAMES[0], single.last).nash_conv == pytest.approx(episode.curve[-1, 0])
@@ -87,18 +87,18 @@ def test_policies_depend_on_the_history(episode):
 
 
 def test_exploration_is_played_but_not_given():
-    free = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1, exploration=0.4)
+    free = incontext.play(GAMES, PLAYERS, rounds=ROUNDS, key=1, exploration=0.4)
     share = np.array([0.4 * min(1.0, (16 / t) ** 0.25) for t in range(1, 21)])[None, :, None]
     for given, played in zip(free.history.held, free.history.policies, strict=True):
         np.testing.assert_allclose(played, (1 - share) * given + share / 3, atol=1e-6)
-    none = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1, exploration=0.0)
+    none = incontext.play(GAMES, PLAYERS, rounds=ROUNDS, key=1, exploration=0.0)
     np.testing.assert_array_equal(none.history.held[0], none.history.policies[0])
 
 
 def test_rewards_are_scaled():
     scaled = eq.MatrixGame(10.0 * GAMES.payoff - 5.0)
-    usual = incontext.play(PLAYERS, GAMES, rounds=ROUNDS, key=1)
-    other = incontext.play(PLAYERS, scaled, rounds=ROUNDS, key=1, reward_range=(-5, 5))
+    usual = incontext.play(GAMES, PLAYERS, rounds=ROUNDS, key=1)
+    other = incontext.play(scaled, PLAYERS, rounds=ROUNDS, key=1, reward_range=(-5, 5))
     np.testing.assert_allclose(other.last[0], usual.last[0], atol=1e-4)
     theirs, ours = other.history.expected, usual.history.expected
     np.testing.assert_allclose(theirs, 10 * ours - 5, atol=1e-3)
@@ -116,8 +116,9 @@ def test_rewards_are_scaled():
 )
 def test_learners_of_every_kind_can_be_met(opponent, seat):
     games = GAMES[:4]
-    episode = incontext.play(PLAYERS, games, rounds=ROUNDS, key=1, opponent=opponent, seat=seat)
     own, other = (0, 1) if seat == "row" else (1, 0)
+    both = (PLAYERS, opponent) if seat == "row" else (opponent, PLAYERS)
+    episode = incontext.play(games, *both, rounds=ROUNDS, key=1)
     if isinstance(opponent, dynamics.Fixed):
         np.testing.assert_allclose(episode.last[other], [[0.2, 0.3, 0.5]] * 4, atol=1e-6)
     elif isinstance(opponent, dynamics.BestResponder):
@@ -133,7 +134,7 @@ def test_learners_at_this_table_are_those_of_dynamics():
     fixed, games = dynamics.Fixed([1.0, 0.0, 0.0]), GAMES[:8]
     learner = dynamics.OptimisticOMD()
     theirs = dynamics.play(games, fixed, learner, rounds=ROUNDS, key=3, history=True).history
-    ours = incontext.play(silent(), games, rounds=ROUNDS, key=3, opponent=learner, exploration=0.0)
+    ours = incontext.play(games, silent(), learner, rounds=ROUNDS, key=3, exploration=0.0)
     np.testing.assert_allclose(ours.history.policies[1], theirs.policies[1], atol=1e-5)
     np.testing.assert_array_equal(ours.history.actions, theirs.actions)
 
@@ -150,23 +151,23 @@ def silent():
 
 
 def test_other_players_can_be_met():
-    again = incontext.play(PLAYERS, GAMES[:4], rounds=ROUNDS, key=1, opponent=PLAYERS)
-    itself = incontext.play(PLAYERS, GAMES[:4], rounds=ROUNDS, key=1)
+    again = incontext.play(GAMES[:4], PLAYERS, PLAYERS, rounds=ROUNDS, key=1)
+    itself = incontext.play(GAMES[:4], PLAYERS, rounds=ROUNDS, key=1)
     np.testing.assert_allclose(again.last[1], itself.last[1], atol=1e-5)
-    other = incontext.play(PLAYERS, GAMES[:4], rounds=ROUNDS, key=1, opponent=random_players(key=9))
+    other = incontext.play(GAMES[:4], PLAYERS, random_players(key=9), rounds=ROUNDS, key=1)
     assert np.abs(other.last[1] - itself.last[1]).max() > 0.01
 
 
 def test_players_are_uncoupled():
     """What the column player is does not reach the row player but through rewards."""
     constant = eq.MatrixGame(np.full((4, 3, 3), 0.5))
-    one = incontext.play(PLAYERS, constant, rounds=ROUNDS, key=1)
-    two = incontext.play(PLAYERS, constant, rounds=ROUNDS, key=1, opponent=dynamics.OptimisticOMD())
+    one = incontext.play(constant, PLAYERS, rounds=ROUNDS, key=1)
+    two = incontext.play(constant, PLAYERS, dynamics.OptimisticOMD(), rounds=ROUNDS, key=1)
     np.testing.assert_allclose(one.last[0], two.last[0], atol=1e-5)
 
 
 def test_markov_games_have_policies_at_all_states():
-    episode = incontext.play(MARKOV, MARKOV_GAMES, rounds=8, key=1)
+    episode = incontext.play(MARKOV_GAMES, MARKOV, rounds=8, key=1)
     assert episode.recorded.last[0].shape == (4, 6, 2, 2)
     assert episode.recorded.last[1].shape == (4, 6, 2, 3)
     assert episode.history.states.shape == (6, 9)
@@ -174,14 +175,15 @@ def test_markov_games_have_policies_at_all_states():
     assert eq.certify(MARKOV_GAMES, episode.last).nash_conv.shape == (6,)
     assert (episode.history.states[:, 0] == 0).all()
     keys = dynamics.game_keys(1, (6,))
-    alone = incontext.play(MARKOV, MARKOV_GAMES[4:5], rounds=8, key=keys[4:5])
+    alone = incontext.play(MARKOV_GAMES[4:5], MARKOV, rounds=8, key=keys[4:5])
     np.testing.assert_array_equal(alone.recorded.last[1][:, 0], episode.recorded.last[1][:, 4])
 
 
 @pytest.mark.parametrize("seat", ["row", "column"])
 def test_a_best_responder_can_be_met_in_markov_games(seat):
     opponent = dynamics.BestResponder()
-    episode = incontext.play(MARKOV, MARKOV_GAMES, rounds=4, key=1, opponent=opponent, seat=seat)
+    both = (MARKOV, opponent) if seat == "row" else (opponent, MARKOV)
+    episode = incontext.play(MARKOV_GAMES, *both, rounds=4, key=1)
     other = 1 if seat == "row" else 0
     gains = eq.certify(MARKOV_GAMES, episode.last).gains
     np.testing.assert_allclose(gains[:, other], 0.0, atol=1e-4)
@@ -190,13 +192,13 @@ def test_a_best_responder_can_be_met_in_markov_games(seat):
 
 def test_distance_is_zero_for_the_learner_itself_and_not_for_others():
     games, omd = GAMES[:8], dynamics.OMD()
-    met = incontext.play(PLAYERS, games, rounds=ROUNDS, key=1, opponent=omd, seat="column")
+    met = incontext.play(games, omd, PLAYERS, rounds=ROUNDS, key=1)
     apart = incontext.distance(met)
     assert apart.shape == (8, 20, 2)
     np.testing.assert_allclose(apart[..., 0], 0.0, atol=1e-5)
     assert apart[..., 1].mean() > 0.05
     assert incontext.distance(met, dynamics.OMD.vanishing())[..., 0].max() > 0.01
-    markov = incontext.play(MARKOV, MARKOV_GAMES, rounds=10, key=1, opponent=dynamics.MarkovOMD())
+    markov = incontext.play(MARKOV_GAMES, MARKOV, dynamics.MarkovOMD(), rounds=10, key=1)
     apart = incontext.distance(markov)
     np.testing.assert_allclose(apart[..., 1], 0.0, atol=1e-5)
     assert apart[..., 0].max() > 0.05
@@ -207,19 +209,19 @@ def test_distance_is_zero_for_the_learner_itself_and_not_for_others():
     [
         ({"rounds": 0}, "rounds: expected a whole number"),
         ({"record": (3, 99)}, r"record: expected rounds in \[1, 4\], found 99"),
-        ({"opponent": dynamics.MarkovOMD()}, "column: expected a learner of matrix games"),
+        ({"column": dynamics.MarkovOMD()}, "column: expected a learner of matrix games"),
         ({"exploration": 2.0}, "exploration: expected a number in"),
         ({"reward_range": (1.0, 0.0)}, "reward_range: expected"),
         ({"reward_range": (0.0, 0.5)}, r"games: expected rewards in \[0.0, 0.5\]"),
         ({"start": 1}, "start: expected 0 in matrix games"),
-        ({"opponent": MARKOV}, "games: expected 2 x 3 actions in 2 states"),
+        ({"column": MARKOV}, "games: expected 2 x 3 actions in 2 states"),
         ({"games": families.uniform(2).sample(3, key=0)}, "games: expected 3 x 3 actions, found 2"),
-        ({"players": random_players(seeds=2)}, "players: expected one pair, found 2 seeds"),
+        ({"row": random_players(seeds=2)}, "players: expected one pair, found 2 seeds"),
     ],
     ids=lambda value: "" if isinstance(value, dict) else value[:24],
 )
 def test_wrong_arguments_are_refused(change, complaint):
-    arguments = {"players": PLAYERS, "games": GAMES[:2], "rounds": 4, "key": 1, **change}
+    arguments = {"games": GAMES[:2], "row": PLAYERS, "rounds": 4, "key": 1, **change}
     with pytest.raises(ValueError, match=complaint):
         incontext.play(**arguments)
 
@@ -232,9 +234,7 @@ def test_a_player_is_a_learner_like_any_other(episode):
     np.testing.assert_allclose(plain.average[1], episode.average[1], atol=1e-5)
     row, column = PLAYERS.learners()
     mixed = dynamics.play(GAMES, dynamics.OMD(), column, rounds=ROUNDS, key=1)
-    met = incontext.play(
-        PLAYERS, GAMES, rounds=ROUNDS, key=1, opponent=dynamics.OMD(), seat="column"
-    )
+    met = incontext.play(GAMES, dynamics.OMD(), PLAYERS, rounds=ROUNDS, key=1)
     np.testing.assert_allclose(mixed.last[1], met.last[1], atol=1e-5)
     half = dynamics.play(GAMES, dynamics.OMD(), dynamics.OMD(), rounds=2, key=1)
     with pytest.raises(ValueError, match="state: expected None, since runs of frozen players"):
@@ -280,7 +280,23 @@ class Alone(dynamics.ContextLearner):
         return self.player.grow(state, rounds)
 
 
-@pytest.mark.parametrize("seat", ["row", "column"])
-def test_without_an_opponent_there_is_no_seat_to_choose(seat):
-    with pytest.raises(ValueError, match="seat: expected None without an opponent"):
-        incontext.play(PLAYERS, GAMES, rounds=2, key=0, seat=seat)
+@pytest.mark.parametrize("option", [{"exploration": 0.1}, {"watching": True}])
+def test_options_of_trained_players_are_refused_where_none_plays(option):
+    with pytest.raises(ValueError, match="no value, because no trained players play"):
+        incontext.play(GAMES, "omd", "exp3-ix", rounds=2, **option)
+
+
+def test_names_stand_for_learners_and_players():
+    by_name = incontext.play(GAMES[:4], "iid3", "omd", rounds=8, key=1)
+    by_hand = incontext.play(GAMES[:4], incontext.load("iid3"), dynamics.OMD(), rounds=8, key=1)
+    np.testing.assert_array_equal(by_name.last[0], by_hand.last[0])
+    np.testing.assert_array_equal(by_name.last[1], by_hand.last[1])
+    with pytest.raises(ValueError, match=r"column: expected one of .* did you mean omd"):
+        incontext.play(GAMES, "iid3", "omdd", rounds=8)
+
+
+def test_learners_alone_play_as_in_dynamics():
+    ours = incontext.play(GAMES[:4], "omd", rounds=8, key=1)
+    theirs = dynamics.play(GAMES[:4], dynamics.OMD(), dynamics.OMD(), rounds=8, key=1)
+    assert ours.history is None
+    np.testing.assert_array_equal(ours.last[0], theirs.last[0])

@@ -368,5 +368,5 @@ def test_a_function_must_yield_the_same_pieces_each_time(arrays):
 def test_play_after_training_needs_no_more_than_the_weights(arrays):
     players = incontext.pretrain(config=Config(**{**TINY, "steps": 2}), data=arrays, key=0)
     games = eq.games.families.uniform(3).sample(4, key=0)
-    trace = incontext.play(players, games, rounds=4, key=0)
+    trace = incontext.play(games, players, rounds=4, key=0)
     assert trace.last[0].shape == (4, 3)

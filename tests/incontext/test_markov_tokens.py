@@ -146,10 +146,10 @@ def test_one_pair_plays_and_trains_on_games_of_many_sizes(players, tmp_path):
     assert trained.any_size
     assert eq.incontext.family_of(tmp_path / "run").states == 5
     games = families.uniform((2, 4), states=3).sample(4, key=1)
-    trace = eq.incontext.play(trained, games, rounds=6, key=2)
+    trace = eq.play(games, trained, rounds=6, key=2)
     assert [p.shape for p in trace.last] == [(4, 3, 2), (4, 3, 4)]
     with pytest.raises(ValueError, match="games: expected Markov games of at most 5 states"):
-        eq.incontext.play(players, families.uniform(3).sample(4, key=1), rounds=6, key=2)
+        eq.play(families.uniform(3).sample(4, key=1), players, rounds=6, key=2)
 
 
 def test_they_play_online(players):

@@ -18,7 +18,7 @@ def test_it_plays_as_in_play(monkeypatch, tmp_path):
     """Across a growth of its memory, in which it forgets nothing, and across a file."""
     monkeypatch.setattr(_online, "FIRST_ROOM", 4)
     games = families.uniform(3).sample(2, key=0)
-    history = incontext.play(PLAYERS, games, rounds=20, key=1, exploration=0.0).history
+    history = incontext.play(games, PLAYERS, rounds=20, key=1, exploration=0.0).history
     for seat in (0, 1):
         online = Online(PLAYERS, seat=("row", "column")[seat], reward_range=(0, 1))
         for t in range(8):
@@ -37,7 +37,7 @@ def test_it_plays_as_in_play(monkeypatch, tmp_path):
 
 def test_it_plays_markov_games_as_in_play():
     games = families.uniform((2, 3), states=2).sample(2, key=0)
-    trace = incontext.play(MARKOV, games, rounds=6, key=1, exploration=0.0, record=range(1, 7))
+    trace = incontext.play(games, MARKOV, rounds=6, key=1, exploration=0.0, record=range(1, 7))
     history = trace.history
     online = Online(MARKOV, seat="column", reward_range=(0, 1))
     assert online.policies.shape == (2, 3)

@@ -132,7 +132,7 @@ def test_shipped_players_are_as_good_as_they_were(name, size):
         markov = {} if family.states is None else {"states": 3, "concentration": 0.3}
         family = families.uniform(3, **markov)
     games = family.sample(count, key=2024)
-    episode = incontext.play(players, games, rounds=rounds, key=7, record=(16, rounds))
+    episode = incontext.play(games, players, rounds=rounds, key=7, record=(16, rounds))
     first, last = episode.mean_curve.value
     assert last < bound
     assert last < (0.7, 0.6)[size] * first

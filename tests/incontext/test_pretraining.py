@@ -42,7 +42,7 @@ def test_a_trained_player_beats_memory_and_mirror_descent(size):
     config = incontext.Config(rounds=32, **size, warmup=20, learning_rate=2e-3, held_out=32)
     players = incontext.pretrain(family, config, key=0)
     games = family.sample(128 if size is SMALL else 256, key=99)
-    episode = incontext.play(players, games, rounds=32, key=3, record=(16, 32))
+    episode = incontext.play(games, players, rounds=32, key=3, record=(16, 32))
     own = episode.mean_curve
     for name, pair in static_policies(family.sample(500, key=98)).items():
         assert own.value[0] < 0.6 * eq.certify(games, pair).nash_conv.mean(), name

@@ -45,7 +45,7 @@ def log_of(rewards_of, seed, agents, samples=1000, noise=0.1):
 def test_agents_may_follow_the_advice_each_on_its_own(agents, seed, tmp_path):
     """Taking turns in a lane is worth nothing to agents who cannot see whose turn it is."""
     log = log_of(lane, seed, agents)
-    advice = eq.offline.learn(log, run=tmp_path, **QUICK)
+    advice = eq.advise(log, run=tmp_path, **QUICK)
     assert advice.status.name is Outcome.LEARNED
     assert len(advice.policy) == 1
     gap = joint_gains(lane, advice.policy, agents, 2).max()
@@ -59,7 +59,7 @@ def test_agents_may_follow_the_advice_each_on_its_own(agents, seed, tmp_path):
 
 def test_a_mixture_lists_its_draws_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(_discrete, "products", lambda *given: iter(()))
-    advice = eq.offline.learn(log_of(lane, 853, 2), run=tmp_path, **QUICK)
+    advice = eq.advise(log_of(lane, 853, 2), run=tmp_path, **QUICK)
     assert advice.status.name is Outcome.LEARNED
     assert len(advice.policy) == 100
     assert "a coordinator draws one of the 100 policies" in advice.status.message
@@ -95,7 +95,7 @@ def test_actions_that_were_hardly_tried_are_unknown_and_not_advised(seed):
     for i in range(2):
         actions[rng.choice(1000, times, replace=False), i] = 2
     log = eq.offline.Log(None, actions, pairs(actions) + rng.normal(0, 0.2, actions.shape))
-    advice = eq.offline.learn(log, iterations=60)
+    advice = eq.advise(log, iterations=60)
     assert advice.stats["unknown"] == ["0: 2", "1: 2"]
     assert advice.stats["warnings"][-1].startswith(
         "gains are unknown for 2 deviations that the log shows"
@@ -118,7 +118,7 @@ def test_a_crowd_that_the_log_never_shows_is_not_advised_as_learned(seed, share)
     go = (rng.random((800, agents)) < share).astype(int)
     pay = go * np.where(go.sum(1, keepdims=True) <= room, 1.0, -1.0)
     log = eq.offline.Log(None, go, pay + rng.normal(0, 0.15, pay.shape))
-    advice = eq.offline.learn(log, iterations=30)
+    advice = eq.advise(log, iterations=30)
     table = np.zeros((1, agents, 2, agents))
     table[..., 1, :] = np.where(np.arange(agents) < room, 1.0, -1.0)
     rewards = Aggregate(table, ((0,), (1,)), (agents,)).expected(advice.policy.policies)
@@ -182,7 +182,7 @@ def test_a_promise_about_more_agents_than_were_seen_says_so():
     for agents, told in ((4, False), (16, True)):
         actions = rng.integers(0, 2, (800, agents))
         log = eq.offline.Log(None, actions, actions + rng.normal(0, 0.2, actions.shape))
-        advice = eq.offline.learn(log, iterations=30)
+        advice = eq.advise(log, iterations=30)
         assert advice.status.name is Outcome.LEARNED
         assert advice.policy.policies[..., 1].min() > 0.9
         assert ("that the log does not show" in advice.status.message) == told
@@ -211,7 +211,7 @@ def test_nothing_is_bounded_where_no_deviation_is_known():
         "for 2 of 2 agents, the log does not show two actions 10 times each": rare,
     }
     for reason, log in reasons.items():
-        advice = eq.offline.learn(log, iterations=10)
+        advice = eq.advise(log, iterations=10)
         assert advice.status.name is Outcome.REFUSED
         assert advice.status.message.startswith(reason)
         assert advice.bound == np.inf
@@ -233,7 +233,7 @@ def test_bounds_hold_where_rewards_change_at_a_rare_number_of_others():
         play = (rng.random((3000, 6)) < 0.15).astype(int)
         means = play * (0.3 - 4.0 * (play.sum(1, keepdims=True) >= 4))
         log = eq.offline.Log(None, play, means + rng.normal(0, 0.2, play.shape))
-        advice = eq.offline.learn(log, iterations=100, key=0)
+        advice = eq.advise(log, iterations=100, key=0)
         assert advice.status.name is Outcome.LEARNED
         gains = np.zeros(6)
         for policy in advice.policy.policies[:, 0, :, 1]:

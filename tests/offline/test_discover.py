@@ -30,7 +30,7 @@ def bar_gap(policy, agents=20, room=12):
 
 def test_the_bar_is_an_aggregate_and_is_learned():
     log = bar(700)
-    advice = eq.offline.learn(log, **QUICK)
+    advice = eq.advise(log, **QUICK)
     assert advice.status.name is Outcome.LEARNED
     assert advice.structure.chosen == "sum"
     assert isinstance(advice.policy, eq.Mixture)
@@ -40,7 +40,7 @@ def test_the_bar_is_an_aggregate_and_is_learned():
     assert low <= gap <= high < 0.1
     assert len(set(advice.structure.types)) == 1
     small = bar(715, agents=8, room=5, samples=800)
-    refused = eq.offline.learn(small, rank=2, **QUICK)
+    refused = eq.advise(small, rank=2, **QUICK)
     assert refused.status.name is Outcome.REFUSED
     assert "pairs leaves" in refused.status.message
 
@@ -62,12 +62,12 @@ def test_triples_are_found_and_a_rank_too_small_is_refused(options):
     family = eq.games.families.interaction_rank(5, 2, rank=3, scale=0.25, noise=0.15)
     game = family.sample(key=702)
     log = eq.offline.collect(game, "uniform", samples=2500, key=703)
-    refused = eq.offline.learn(log, **QUICK, **options)
+    refused = eq.advise(log, **QUICK, **options)
     assert refused.status.name is Outcome.REFUSED
     assert "the class does not fit" in refused.status.message
     assert len(refused.policy) == 1
     if "neighbours" not in options:
-        advice = eq.offline.learn(log, **QUICK)
+        advice = eq.advise(log, **QUICK)
         assert advice.status.name is Outcome.LEARNED
         assert str(advice.structure.chosen).startswith("3")
         gap = eq.certify(game, advice.policy).max_gain
@@ -81,12 +81,12 @@ def test_a_hidden_cause_of_actions_and_rewards_is_refused():
     hidden = rng.integers(0, 2, (1500, 1))
     actions = (rng.random((1500, 5)) < 0.25 + 0.5 * hidden).astype(int)
     rewards = actions * 0.1 + hidden + rng.normal(0, 0.2, (1500, 5))
-    found = eq.offline.learn(eq.offline.Log(None, actions, rewards), **QUICK)
+    found = eq.advise(eq.offline.Log(None, actions, rewards), **QUICK)
     assert found.status.name is Outcome.REFUSED
     assert "actions are correlated (10 pairs" in found.status.message
     assert found.structure.dependence[0]["strength"] > 0.1
     # As a context it is no longer hidden.
-    told = eq.offline.learn(eq.offline.Log(hidden[:, 0], actions, rewards), **QUICK)
+    told = eq.advise(eq.offline.Log(hidden[:, 0], actions, rewards), **QUICK)
     assert told.status.name is Outcome.LEARNED
 
 
@@ -94,7 +94,7 @@ def test_copied_rows_are_left_out():
     rng = np.random.default_rng(705)
     actions, rewards = rng.integers(0, 2, (30, 3)), rng.normal(size=(30, 3))
     log = eq.offline.Log(None, np.repeat(actions, 50, 0), np.repeat(rewards, 50, 0))
-    found = eq.offline.learn(log, **QUICK)
+    found = eq.advise(log, **QUICK)
     assert found.status.name is not Outcome.LEARNED
     assert found.structure.copies == 1470
     assert "1,470 rows are copies of others and were left out" in found.stats["warnings"]
@@ -108,7 +108,7 @@ def test_rewards_that_turn_over_half_way_are_refused():
     log = eq.offline.collect(game, "uniform", samples=1600, key=707)
     sign = np.where(np.arange(1600) < 800, 1.0, -1.0)[:, None]
     turned = eq.offline.Log(None, log.actions, (log.rewards - 0.5) * sign)
-    found = eq.offline.learn(turned, **QUICK)
+    found = eq.advise(turned, **QUICK)
     assert found.status.name is Outcome.REFUSED
     assert "rewards drift" in found.status.message
     assert found.structure.drift > 0.3
@@ -121,7 +121,7 @@ def test_actions_that_were_never_tried_are_refused_and_listed():
     play[0, :2] = [0.5, 0.5, 0.0]
     log = eq.offline.collect(game, play, samples=1500, key=709)
     log = eq.offline.Log(None, log.actions, log.rewards, actions_per_agent=3)
-    found = eq.offline.learn(log, **QUICK)
+    found = eq.advise(log, **QUICK)
     assert found.status.name is Outcome.REFUSED
     assert found.structure.untried == [[0, 2], [1, 2]]
     assert found.stats["unknown"] == ["0: 2", "1: 2"]
@@ -145,7 +145,7 @@ def test_small_joint_spaces_are_learned_whole():
     actions = rng.integers(0, 2, (2000, 5))
     rewards = rng.normal(size=(32, 5))[actions @ 2 ** np.arange(5)]
     log = eq.offline.Log(None, actions, rewards + rng.normal(0, 0.1, rewards.shape))
-    advice = eq.offline.learn(log, **QUICK)
+    advice = eq.advise(log, **QUICK)
     assert advice.structure.chosen == "joint"
     assert advice.status.name is Outcome.LEARNED
     assert advice.bound < 0.5
@@ -207,7 +207,7 @@ def test_a_mean_is_told_from_a_sum_where_agents_are_absent():
     errors = {one["class"]: one["error"] for one in structure.classes}
     assert structure.chosen == "mean"
     assert errors["mean"] < 0.7 * errors["sum"]
-    advice = eq.offline.learn(log, rank="mean", **QUICK)
+    advice = eq.advise(log, rank="mean", **QUICK)
     assert advice.status.name is Outcome.LEARNED, advice.status.message
     assert advice.policy.policies[0].shape == (1, 1, agents, 2, 2)
 
@@ -251,7 +251,7 @@ def test_a_triple_is_listed_though_none_of_its_pairs_matters():
 def test_a_class_that_does_not_fit_is_told_once():
     game = eq.games.families.interaction_rank(agents=5, actions=2, rank=3, scale=0.25)
     log = eq.offline.collect(game.sample(key=831), "uniform", samples=2500, key=832)
-    told = eq.offline.learn(log, rank=1, **QUICK).status.message
+    told = eq.advise(log, rank=1, **QUICK).status.message
     assert "the class does not fit" in told
     assert "none of these classes fits" not in told
     # Nothing fits noise, and no class is said to fit it better.
@@ -269,13 +269,13 @@ def test_contexts_that_are_seen_once_are_refused_at_once(monkeypatch):
     assert structure.chosen == 1  # of all contexts together
     assert "contexts are too many for 600 rows" in structure.refusal
     monkeypatch.setattr("equipoise.offline._discrete.comparison", None)
-    found = eq.offline.learn(log)
+    found = eq.advise(log)
     assert found.status.name is Outcome.REFUSED
     assert "merge contexts or leave them out" in found.status.message
     assert found.interval is None
     assert found.bound == np.inf
     monkeypatch.undo()
-    assert eq.offline.learn(log.pooled(), **QUICK).status.name is Outcome.LEARNED
+    assert eq.advise(log.pooled(), **QUICK).status.name is Outcome.LEARNED
 
 
 @pytest.mark.parametrize("rank", ["auto", 3])
@@ -283,14 +283,14 @@ def test_all_neighbours_are_used_where_a_test_of_pairs_misses_some(rank):
     family = eq.games.families.interaction_rank(6, 2, rank=3, scale=0.45)
     game = family.sample(key=7002)
     log = eq.offline.collect(game, "uniform", samples=3000, key=7003)
-    advice = eq.offline.learn(log, rank=rank, neighbours="screen", **QUICK)
+    advice = eq.advise(log, rank=rank, neighbours="screen", **QUICK)
     assert advice.status.name is Outcome.LEARNED, advice.status.message
     assert advice.structure.chosen == "3 dense"
     assert advice.structure.neighbours[0] == [1, 2, 3, 4, 5]
     assert eq.certify(game, advice.policy).max_gain < min(0.1, advice.bound)
     # Neighbours that the caller lists are kept, and refused if they are too few.
     few = [[(i + 1) % 6] for i in range(6)]
-    refused = eq.offline.learn(log, neighbours=few, **QUICK)
+    refused = eq.advise(log, neighbours=few, **QUICK)
     assert refused.status.name is Outcome.REFUSED
 
 

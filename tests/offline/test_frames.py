@@ -115,7 +115,7 @@ def test_what_is_missing_at_random_hardly_changes_what_is_learned():
     rows = {name: column[kept] for name, column in rows.items()}
     names = {name: name for name in ("agent", "time", "action", "reward")}
     log = eq.offline.Log.read(Frame(**rows), **names)
-    advice = eq.offline.learn(log, iterations=100)
+    advice = eq.advise(log, iterations=100)
     assert advice.status.name == "learned", advice.status.message
     policy = eq.Mixture(advice.policy.policies[:, :, 0, :, 0])
     own = eq.certify(game, game.uniform_policy()).max_gain
@@ -256,7 +256,7 @@ def test_numeric_contexts_can_be_cut_by_hand():
 def test_advice_may_depend_on_a_number_that_matters():
     """Playing 1 pays in the warm half of the days and costs in the cold one."""
     log = eq.offline.Log.read(Frame(**heated("own", 825)), context="heat")
-    advice = eq.offline.learn(log, iterations=60)
+    advice = eq.advise(log, iterations=60)
     assert advice.status.name == "learned"
     begins = [float(label.split(" to ")[0]) for label in log.labels.contexts]
     cold, warm = advice.policy.policies[0][np.argsort(begins)]
@@ -270,12 +270,12 @@ def test_numeric_contexts_are_named_where_the_bound_is_told(tmp_path):
     for suffix in ("npz", "parquet"):
         log.write(tmp_path / f"log.{suffix}")
         assert eq.offline.Log.read(tmp_path / f"log.{suffix}").numeric_contexts == ("heat",)
-    advice = eq.offline.learn(log, iterations=30)
+    advice = eq.advise(log, iterations=30)
     assert advice.status.name == "learned"
     told = "Not counted: deviations that depend on heat"
     assert told in advice.status.message
     plain = eq.offline.Log(None, log.actions, log.rewards)
-    assert "Not counted" not in eq.offline.learn(plain, iterations=30).status.message
+    assert "Not counted" not in eq.advise(plain, iterations=30).status.message
 
 
 def discounts(rng, words, rows=240):

@@ -34,7 +34,7 @@ def own_play(log):
 
 @pytest.fixture(scope="module")
 def advice(log):
-    return eq.offline.learn(log, **QUICK)
+    return eq.advise(log, **QUICK)
 
 
 def assert_same(found, expected):
@@ -86,27 +86,27 @@ def test_what_is_learned_holds_in_the_game(game, log, advice):
 
 def test_a_path_is_read_and_a_solution_is_plain(log, advice, tmp_path):
     log.write(tmp_path / "log.npz")
-    again = eq.offline.learn(tmp_path / "log.npz", **QUICK)
+    again = eq.advise(tmp_path / "log.npz", **QUICK)
     assert_same(again, advice)
     assert_same(solution_from_plain(advice.to_plain()), advice)
 
 
 def test_a_class_that_another_one_beats_is_refused(log):
-    given = eq.offline.learn(log, rank=1, **QUICK)
+    given = eq.advise(log, rank=1, **QUICK)
     assert given.status.name is Outcome.REFUSED
     assert "own action leaves" in given.status.message
     assert "the class does not fit" in given.status.message
     assert len(given.policy) == 1
-    forced = eq.offline.learn(log, rank=1, force=True, **QUICK)
+    forced = eq.advise(log, rank=1, force=True, **QUICK)
     assert forced.status.name is Outcome.INEXACT
     assert len(forced.policy) == 1
     noise = eq.offline.Log(None, log.actions, np.random.default_rng(0).normal(size=(400, 3)))
-    assert eq.offline.learn(noise, rank=2, **QUICK).status.name is Outcome.NOTHING_LEARNED
+    assert eq.advise(noise, rank=2, **QUICK).status.name is Outcome.NOTHING_LEARNED
 
 
 def test_a_rank_that_cannot_be_judged_is_refused(log, monkeypatch):
     monkeypatch.setattr("equipoise.offline._discover.LARGEST", 2)
-    found = eq.offline.learn(log, rank=3, **QUICK)
+    found = eq.advise(log, rank=3, **QUICK)
     assert found.status.name is Outcome.REFUSED
     assert "triples could not be compared" in found.status.message
 
@@ -129,7 +129,7 @@ def in_doubt(log):
 @pytest.mark.parametrize("case", [few_rows, one_action, in_doubt])
 def test_a_refusal_is_a_status_and_the_policy_that_of_the_log(log, case):
     given, options, message = case(log)
-    found = eq.offline.learn(given, **QUICK, **options)
+    found = eq.advise(given, **QUICK, **options)
     assert found.status.name is Outcome.REFUSED
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(found.status.message)
@@ -143,16 +143,16 @@ def test_a_refusal_is_a_status_and_the_policy_that_of_the_log(log, case):
 
 def test_noise_is_not_learned_from_unless_forced(log):
     noise = eq.offline.Log(None, log.actions, np.random.default_rng(0).normal(size=(400, 3)))
-    found = eq.offline.learn(noise, **QUICK)
+    found = eq.advise(noise, **QUICK)
     assert found.status.name is Outcome.NOTHING_LEARNED
     np.testing.assert_allclose(found.policy[0], eq.offline.estimate_behaviour(noise))
-    assert eq.offline.learn(noise, force=True, **QUICK).status.name is Outcome.INEXACT
+    assert eq.advise(noise, force=True, **QUICK).status.name is Outcome.INEXACT
 
 
 def test_agents_with_a_single_action_are_named(log):
     actions = log.actions.copy()
     actions[:, 1] = 0
-    found = eq.offline.learn(eq.offline.Log(None, actions, log.rewards), **QUICK)
+    found = eq.advise(eq.offline.Log(None, actions, log.rewards), **QUICK)
     assert found.stats["single_action"] == [1]
     assert found.stats["warnings"][0].startswith("agent 1 plays a single action throughout;")
 
@@ -169,22 +169,22 @@ def test_ctrl_c_keeps_what_was_done(log, advice, tmp_path, monkeypatch, back):
         return advance(task, results, at, until)
 
     monkeypatch.setattr(_discrete.Discrete, "advance", interrupted)
-    stopped = eq.offline.learn(log, run=tmp_path / "run", **QUICK)
+    stopped = eq.advise(log, run=tmp_path / "run", **QUICK)
     assert stopped.status.name is Outcome.INTERRUPTED
     assert f"stopped after {seen[-1] + 1} of {seen[-1] + back} steps" in stopped.status.message
     np.testing.assert_array_equal(stopped.policy.policies, own_play(log)[None])
     done = []
     monkeypatch.setattr(_discrete.Discrete, "advance", lambda *a: done.append(a[2]) or advance(*a))
-    assert_same(eq.offline.learn(log, run=tmp_path / "run", **QUICK), advice)
+    assert_same(eq.advise(log, run=tmp_path / "run", **QUICK), advice)
     assert done == list(range(seen[-1] + 1, seen[-1] + back))
 
 
 def test_a_finished_run_is_read_and_not_done_again(log, advice, tmp_path, monkeypatch):
-    assert_same(eq.offline.learn(log, run=tmp_path, **QUICK), advice)
+    assert_same(eq.advise(log, run=tmp_path, **QUICK), advice)
     monkeypatch.setattr(module, "learn_discrete", None)
-    assert_same(eq.offline.learn(log, run=tmp_path, **QUICK), advice)
+    assert_same(eq.advise(log, run=tmp_path, **QUICK), advice)
     with pytest.raises(ValueError, match="found other values of: iterations"):
-        eq.offline.learn(log, run=tmp_path, iterations=31)
+        eq.advise(log, run=tmp_path, iterations=31)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_finished_run_is_read_and_not_done_again(log, advice, tmp_path, monkey
 )
 def test_wrong_options_name_their_argument(log, options, argument):
     with pytest.raises(InputError) as caught:
-        eq.offline.learn(log, **(QUICK | options))
+        eq.advise(log, **(QUICK | options))
     assert caught.value.argument == argument
 
 
@@ -216,7 +216,7 @@ def test_labels_reach_the_model_and_the_stats(log, tmp_path):
         assert eq.offline.Log.read(tmp_path / f"log.{suffix}").labels == named.labels
     assert named.take(slice(0, 5)).labels.player(2) == "Cy"
     assert eq.offline.fit(named, 1).game.labels.action(1, 1) == "high"
-    assert eq.offline.learn(named, **QUICK).stats["labels"]["players"] == ("Ada", "Bo", "Cy")
+    assert eq.advise(named, **QUICK).stats["labels"]["players"] == ("Ada", "Bo", "Cy")
     with pytest.raises(ValueError, match=r"labels.players: expected 3 names, found 1"):
         eq.offline.Log(None, log.actions, log.rewards, labels={"players": ("Ada",)})
     (tmp_path / "damaged.npz").write_bytes(b"")
@@ -234,7 +234,7 @@ def points():
 
 
 def test_continuous_actions_are_learned_by_a_critic(points):
-    found = eq.offline.learn(points, critic="linear", iterations=800)
+    found = eq.advise(points, critic="linear", iterations=800)
     assert found.status.name is Outcome.LEARNED
     assert found.policy.points.round(1).tolist() == [[1.0, 1.0, 1.0]]
     assert found.stats["gap"]["gap"] < 0.05 < found.stats["own_gap"]
@@ -253,7 +253,7 @@ def test_continuous_actions_are_judged_by_what_can_still_be_gained(chase):
     )
     log = eq.offline.collect(game, "uniform", samples=400, key=0)
     critic = eq.offline.deep.LinearCritic(rank=2, degree=6)
-    found = eq.offline.learn(log, critic=critic, iterations=50)
+    found = eq.advise(log, critic=critic, iterations=50)
     assert (found.stats["explained"] > 0.9).all()
     if not chase:
         assert found.status.name is Outcome.LEARNED
@@ -262,17 +262,17 @@ def test_continuous_actions_are_judged_by_what_can_still_be_gained(chase):
     assert found.status.name is Outcome.REFUSED
     assert "do not settle" in found.status.message
     np.testing.assert_allclose(found.policy.points[0], log.actions.mean(0))
-    forced = eq.offline.learn(log, critic=critic, iterations=50, force=True)
+    forced = eq.advise(log, critic=critic, iterations=50, force=True)
     assert forced.status.name is Outcome.INEXACT
 
 
 def test_continuous_refusals_and_wrong_options(points):
-    few = eq.offline.learn(points.take(slice(0, 9)), critic="linear")
+    few = eq.advise(points.take(slice(0, 9)), critic="linear")
     assert few.status.name is Outcome.REFUSED
     np.testing.assert_allclose(few.policy.points[0], points.actions[:9].mean(0))
     noise = np.random.default_rng(1).normal(size=(200, 3))
     noisy = eq.offline.Log(None, points.actions, noise, continuous=True)
-    found = eq.offline.learn(noisy, critic="linear", iterations=2)
+    found = eq.advise(noisy, critic="linear", iterations=2)
     assert found.status.name is Outcome.NOTHING_LEARNED
     np.testing.assert_allclose(found.policy.points[0], points.actions.mean(0))
     for name, value in {
@@ -282,7 +282,7 @@ def test_continuous_refusals_and_wrong_options(points):
         "critic": "x",
     }.items():
         with pytest.raises(InputError) as caught:
-            eq.offline.learn(points, **{name: value})
+            eq.advise(points, **{name: value})
         assert caught.value.argument == name
 
 
@@ -295,10 +295,10 @@ def test_an_interrupted_critic_goes_on(points, tmp_path, monkeypatch):
 
     monkeypatch.setattr(eq.offline.deep, "fit", interrupted)
     given = {"critic": "linear", "iterations": 50, "run": tmp_path}
-    stopped = eq.offline.learn(points, **given)
+    stopped = eq.advise(points, **given)
     assert stopped.status.name is Outcome.INTERRUPTED
     monkeypatch.setattr(eq.offline.deep, "fit", fit)
-    assert eq.offline.learn(points, **given).stats["steps"] == 50
+    assert eq.advise(points, **given).stats["steps"] == 50
 
 
 def test_own_points_are_means_where_there_are_rows():
@@ -320,7 +320,7 @@ def test_advice_to_play_what_never_met_is_not_called_learned(share, outcome):
     earned = np.array([[6.0, 2.0], [7.0, 0.0]])
     mean = np.stack([earned[actions[:, 0], actions[:, 1]], earned[actions[:, 1], actions[:, 0]]], 1)
     rewards = mean + rng.normal(size=(600, 2))
-    found = eq.offline.learn(eq.offline.Log(None, actions, rewards))
+    found = eq.advise(eq.offline.Log(None, actions, rewards))
     assert found.status.name == outcome
     told = "combinations of actions that the log hardly shows" in found.status.message
     assert told == (outcome == "refused")
@@ -360,13 +360,13 @@ class Frame(dict):
 
 def test_shops_that_open_together_are_refused_unless_a_context_says_who_is_open(blocks, tmp_path):
     names = {"agent": "shop", "time": "day", "action": "price", "reward": "profit"}
-    refused = eq.offline.learn(eq.offline.Log.read(Frame(blocks), **names))
+    refused = eq.advise(eq.offline.Log.read(Frame(blocks), **names))
     assert refused.status.name is Outcome.REFUSED
     first = refused.status.message.split("\n")[0]
     assert first.startswith("some agents are absent together, or one instead of the other (6 pairs")
     assert "; add a column that says who is present as a context, use only times at" in first
     log = eq.offline.Log.read(Frame(blocks), **names, context="open")
-    found = eq.offline.learn(log, run=tmp_path)
+    found = eq.advise(log, run=tmp_path)
     assert found.status.name is Outcome.LEARNED, found.status
     assert found.bound < 0.1
     shown = (tmp_path / "policy.csv").read_text()

@@ -69,8 +69,8 @@ def test_the_same_rows_are_selected_everywhere(log, pattern, monkeypatch, engine
 def test_advice_from_many_files_is_that_from_one_log(log, pattern, monkeypatch):
     """Bounds, the class of rewards and the policy, where not all rows are in memory."""
     monkeypatch.setattr(_pieces, "ROWS", 900)
-    one = eq.offline.learn(log, key=0)
-    many = eq.offline.learn(LogFiles(pattern, rows=300, on=Local(workers=2)), key=0)
+    one = eq.advise(log, key=0)
+    many = eq.advise(LogFiles(pattern, rows=300, on=Local(workers=2)), key=0)
     assert one.structure.chosen == many.structure.chosen
     np.testing.assert_allclose(one.interval, many.interval, rtol=1e-6, atol=1e-9)
     for own, other in zip(one.policy.policies, many.policy.policies, strict=True):

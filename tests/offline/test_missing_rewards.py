@@ -125,13 +125,13 @@ def test_missing_rewards_change_nothing_for_the_others(logs, tmp_path):
 
 def test_advice_from_a_log_with_gaps_names_what_it_assumes(logs):
     gaps = logs[0]
-    advice = eq.offline.learn(gaps, iterations=50)
+    advice = eq.advise(gaps, iterations=50)
     assert advice.status.name == "learned"
     assert "which rewards are missing does not depend on what they were" in advice.status.message
     mean = gaps.rewards[gaps.recorded[:, GAPS], GAPS].mean()
     assert advice.stats["earned"][GAPS] == pytest.approx(mean)
     assert abs(advice.stats["expected"][GAPS]) < 3.0
-    few = eq.offline.learn(gaps, rank="sum", iterations=50, force=True)
+    few = eq.advise(gaps, rank="sum", iterations=50, force=True)
     assert np.isfinite(few.bound)
 
 
@@ -179,7 +179,7 @@ def test_coverage_does_not_count_absent_agents():
             "continuous: expected an action and a reward of every agent at all times",
         ),
         (
-            lambda a: eq.offline.learn(eq.offline.Log(None, a, a, recorded=a * 0 + [1, 0])),
+            lambda a: eq.advise(eq.offline.Log(None, a, a, recorded=a * 0 + [1, 0])),
             "log: expected a recorded reward of every agent, found none of agent 1",
         ),
         (

@@ -91,7 +91,7 @@ def test_wrong_numbers_are_refused_by_row(rng):
 @pytest.mark.parametrize(
     "function",
     [
-        eq.offline.learn,
+        eq.advise,
         eq.offline.coverage,
         eq.offline.discover,
         eq.offline.select_rank,

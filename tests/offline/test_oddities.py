@@ -43,7 +43,7 @@ def test_a_forgotten_column_is_named_if_it_explains_rewards(seasons):
     assert log.notes[3].startswith("look at this: season explains ")
     assert log.notes[3].endswith("rewards and is not used; pass context='season' (--context)")
     assert log.confounders == ()
-    few = eq.offline.learn(log.take(slice(19)))
+    few = eq.advise(log.take(slice(19)))
     assert few.stats["warnings"][0] == log.notes[3]
     season = eq.offline.Log.read(Frame(**shops(seasons=seasons)), context="season")
     assert len(season.notes) == 3
@@ -57,10 +57,10 @@ def test_a_forgotten_column_that_goes_with_actions_too_is_refused(tmp_path):
     for name in ("log.npz", "log.parquet"):
         log.write(tmp_path / name)
         assert eq.offline.Log.read(tmp_path / name).confounders == log.confounders
-    advice = eq.offline.learn(log, iterations=10)
+    advice = eq.advise(log, iterations=10)
     assert advice.status.name == "refused"
     assert told in advice.status.message
-    assert eq.offline.learn(log, iterations=10, force=True).status.name == "inexact"
+    assert eq.advise(log, iterations=10, force=True).status.name == "inexact"
 
 
 @pytest.mark.parametrize("seasons", ["drawn", "alternating", "long"])
@@ -77,7 +77,7 @@ def test_a_cell_a_thousand_times_the_others_is_named_and_kept():
     log = eq.offline.Log.read(Frame(**table))
     assert log.rewards[7, 1] == 1e6
     assert "the reward 1e+06 of B at row 7 is " in log.notes[3]
-    advice = eq.offline.learn(eq.offline.Log(None, log.actions, log.rewards), iterations=10)
+    advice = eq.advise(eq.offline.Log(None, log.actions, log.rewards), iterations=10)
     assert "the reward 1e+06 of 1 in row 7 is " in advice.stats["warnings"][0]
     rng = np.random.default_rng(0)  # rare prizes, and tails as heavy as they come, are no errors
     prizes = np.where(rng.random((2000, 2)) < 0.01, 1000.0, rng.random((2000, 2)))
@@ -113,21 +113,21 @@ def shared_state(seed=0, rows=2000, *, moves=True):
 def test_a_state_that_all_see_is_called_so():
     states, actions, rewards, following = shared_state()
     local = [np.repeat(column[:, None], 3, 1) for column in (states, following)]
-    message = eq.offline.learn(eq.offline.Log(None, actions, rewards, *local)).status.message
+    message = eq.advise(eq.offline.Log(None, actions, rewards, *local)).status.message
     assert message.startswith(
         "all agents are in the same state in every row, so it is a state that"
     )
     assert "correlated" not in message
     local[0] = local[0].copy()  # one of them sees it late
     local[0][1:, 2] = local[0][:-1, 2]
-    message = eq.offline.learn(eq.offline.Log(None, actions, rewards, *local)).status.message
+    message = eq.advise(eq.offline.Log(None, actions, rewards, *local)).status.message
     assert "local states of agents go together (" in message
     assert "correlated" not in message
 
 
 def test_a_context_that_actions_move_is_named_with_what_to_do():
     states, actions, rewards, _ = shared_state()
-    advice = eq.offline.learn(eq.offline.Log(states, actions, rewards), iterations=50)
+    advice = eq.advise(eq.offline.Log(states, actions, rewards), iterations=50)
     assert advice.status.name == "inexact"
     assert advice.status.message.startswith("the actions of 0 move the context of the next row, so")
     assert "model the context as the state of a MarkovGame. Within a row, with" in (
@@ -137,18 +137,18 @@ def test_a_context_that_actions_move_is_named_with_what_to_do():
         states, actions, rewards, _ = shared_state(seed, moves=False)
         assert told_moved_contexts(eq.offline.Log(states, actions, rewards)) == ""
     states, actions, rewards, _ = shared_state(moves=False)
-    advice = eq.offline.learn(eq.offline.Log(states, actions, rewards), iterations=50)
+    advice = eq.advise(eq.offline.Log(states, actions, rewards), iterations=50)
     assert "actions do not move the next context" in advice.status.message
 
 
 def test_frames_and_files_are_learned_from_or_the_answer_says_what_to_type(tmp_path):
     table = shops(effect=0.0)
-    advice = eq.offline.learn(Frame(**table), iterations=20)
+    advice = eq.advise(Frame(**table), iterations=20)
     assert advice.status.name == "learned"
     head = "week,shop,price,profit\n"
     (tmp_path / "log.csv").write_text(f"{head}1,Ada,low,2\n1,Bo,high,1\n")
     long = {name: ["x", "y"] for name in ("week", "shop", "price", "profit")}
     for source, name in ((Frame(**long), "frame"), (str(tmp_path / "log.csv"), "log.csv'")):
         with pytest.raises(InputError, match=r"found week, shop, price, profit; for a long") as e:
-            eq.offline.learn(source)
+            eq.advise(source)
         assert f"{name}, agent=..., time=..., action=..., reward=...))" in str(e.value)

@@ -28,7 +28,7 @@ def test_pieces_are_the_log_they_are_of(file):
     whole, some = (eq.offline.select_rank(x, joint=False) for x in (log, pieces))
     np.testing.assert_array_equal(whole.errors, some.errors)
     assert eq.offline.discover(log) == eq.offline.discover(pieces)
-    one, other = (eq.offline.learn(x, **QUICK) for x in (log, pieces))
+    one, other = (eq.advise(x, **QUICK) for x in (log, pieces))
     assert one.status == other.status
     np.testing.assert_allclose(one.policy.policies, other.policy.policies, atol=1e-9)
     assert one.interval == pytest.approx(other.interval)
@@ -37,7 +37,7 @@ def test_pieces_are_the_log_they_are_of(file):
 def test_long_logs_are_fitted_whole_and_judged_by_a_selection(game, file, monkeypatch):
     monkeypatch.setattr(_pieces, "ROWS", 500)
     log, pieces = eq.offline.Log.read(file), eq.offline.Log.read_chunks(file, rows=700)
-    found = [eq.offline.learn(x, **QUICK) for x in (log, pieces)]
+    found = [eq.advise(x, **QUICK) for x in (log, pieces)]
     np.testing.assert_allclose(*(a.policy.policies for a in found), atol=1e-9)
     advice = found[0]
     assert advice.status.name is Outcome.LEARNED
@@ -67,9 +67,9 @@ def test_the_selection_is_a_random_part_of_the_rows(monkeypatch):
 def test_what_are_no_pieces_is_refused(file, game):
     once = iter(eq.offline.Log.read_chunks(file))
     with pytest.raises(InputError, match="pieces that can be read more than once"):
-        eq.offline.learn(once)
+        eq.advise(once)
     with pytest.raises(InputError, match="a Log or pieces of a log, found nothing"):
-        eq.offline.learn([])
+        eq.advise([])
     other = eq.games.families.polymatrix(3, 2).sample(key=0)
     logs = [eq.offline.collect(g, "uniform", samples=50, key=0) for g in (game, other)]
     with pytest.raises(InputError, match="pieces with the same agents, found 4 and 3"):

@@ -32,7 +32,7 @@ def odd_gain(policies, others, strength=0.7):
 
 def test_one_odd_agent_of_many_is_seen():
     others = [3, 6]
-    advice = eq.offline.learn(odd_log(5, 10, 700, others), **QUICK)
+    advice = eq.advise(odd_log(5, 10, 700, others), **QUICK)
     policies = advice.policy.policies
     assert odd_gain(policies, others) <= advice.bound
     assert advice.status.name is Outcome.LEARNED
@@ -122,7 +122,7 @@ def markov_log(coupling, seed=10, episodes=400, horizon=3):
 
 
 def test_coupled_transitions_are_refused_by_name():
-    told = eq.offline.learn(markov_log(0.15), **QUICK).status
+    told = eq.advise(markov_log(0.15), **QUICK).status
     assert told.name is Outcome.REFUSED
     assert "the next state of 2 depends on what 0 did" in str(told)
 
@@ -149,7 +149,7 @@ def test_the_promise_names_hidden_variables():
     play[:, 0] = rng.random(1500) < 1 / (1 + np.exp(-2 * demand))
     rewards = -0.2 * (2 * play - 1) + rng.normal(0, 0.3, play.shape)
     rewards[:, 0] += demand
-    advice = eq.offline.learn(eq.offline.Log(None, play, rewards), **QUICK)
+    advice = eq.advise(eq.offline.Log(None, play, rewards), **QUICK)
     assert advice.status.name is Outcome.LEARNED
     assert advice.bound < 0.4 * advice.policy.policies[0, 0, 0, 1]  # raising it costs .4
     assert "no unrecorded variable drives both actions and rewards" in str(advice.status)
@@ -196,6 +196,6 @@ def test_habits_and_lasting_noise_are_not_taken_for_effects_of_the_row_before():
 
 
 def test_the_promise_names_earlier_rows_and_missing_rows():
-    message = eq.offline.learn(carried_log("none"), **QUICK).status.message
+    message = eq.advise(carried_log("none"), **QUICK).status.message
     assert "rewards depend on actions of the same row only" in message
     assert "no row is missing because of what was earned" in message

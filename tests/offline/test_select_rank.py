@@ -179,7 +179,7 @@ def test_noise_is_not_learned_from():
     for seed in range(3):
         rng = np.random.default_rng(seed)
         log = eq.offline.Log(None, rng.integers(0, 2, (400, 3)), rng.normal(size=(400, 3)))
-        advice = eq.offline.learn(log, iterations=30)
+        advice = eq.advise(log, iterations=30)
         assert advice.status.name == "nothing learned"
         low, high = advice.interval
         assert low <= 0.0 <= high < 0.4

@@ -31,9 +31,7 @@ def check_simulators(engine: Ray) -> None:
     """Episodes from actors, and from this process."""
     city = eq.games.load("demand-response", agents=50)
     one, many = (
-        eq.aggregative.learn(
-            eq.aggregative.Simulator(city, key=0), 60, rewards="unknown", workers=workers
-        )
+        eq.learn(eq.aggregative.Simulator(city, key=0), 60, rewards="unknown", workers=workers)
         for workers in ("local", engine)
     )
     assert one.bound == many.bound

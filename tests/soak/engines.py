@@ -107,11 +107,9 @@ def learning_figures(place: Path) -> dict[str, Any]:
     cluster = Cluster()
     cluster.kill_when(mark.exists)
     options: Any = {"episodes": EPISODES, "rewards": "unknown"}
-    there = eq.aggregative.learn(
-        Marking(city, key=0), workers=Ray(cluster.nodes.address), **options
-    )
+    there = eq.learn(Marking(city, key=0), workers=Ray(cluster.nodes.address), **options)
     cluster.close()
-    here = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), workers="local", **options)
+    here = eq.learn(eq.aggregative.Simulator(city, key=0), workers="local", **options)
     same = all((there.curve[name] == values).all() for name, values in here.curve.items())
     same &= here.bound == there.bound
     failures = (not same) + (not cluster.killed)

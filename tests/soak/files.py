@@ -131,7 +131,7 @@ def _read_paths(path: Path) -> None:
 def _advice(folder: Path) -> Path:
     game = eq.games.families.polymatrix(agents=3, actions=2, contexts=2).sample(key=0)
     log = eq.offline.collect(game, "uniform", samples=400, key=0)
-    eq.write_policy(folder / "advice.npz", eq.offline.learn(log).policy)
+    eq.write_policy(folder / "advice.npz", eq.advise(log).policy)
     return folder / "advice.npz"
 
 

@@ -178,7 +178,7 @@ class Learn:
 
     def _learn(self, env: Any, spec: Any, folder: Path) -> Any:
         own = {} if isinstance(env, eq.aggregative.Simulator) else {"spec": spec, "key": self.seed}
-        return eq.aggregative.learn(
+        return eq.learn(
             env,
             self.episodes,
             **own,

@@ -277,7 +277,7 @@ class Offline:
             for name, value in vars(self.dr_ac).items():
                 if value is not None:
                     raise InputError(name, "this option only with --method dr-ac", value)
-            return partial(eq.offline.learn, critic=self.critic, level=self.level, **options)
+            return partial(eq.advise, critic=self.critic, level=self.level, **options)
         for name, usual in (("critic", None), ("level", 0.9)):
             if getattr(self, name) != usual:
                 found = getattr(self, name)

@@ -39,7 +39,7 @@ class InContext(Act):
         key, rounds = config["seed"] + 1, ROUNDS[-1]
 
         def play() -> eq.dynamics.Trace:
-            return eq.incontext.play(players, games, rounds=rounds, key=key, record=ROUNDS)
+            return eq.play(games, players, rounds=rounds, key=key, record=ROUNDS)
 
         tell(self.steps[0])
         _, first_seconds = timed(play)

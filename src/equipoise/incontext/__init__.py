@@ -4,8 +4,8 @@ from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config
 from equipoise.incontext._files import description, family_of, load, save, shipped
 from equipoise.incontext._guarded import Guarded, GuardedPlayer
-from equipoise.incontext._named import make_players
-from equipoise.incontext._players import Player, Players, initial_players, play
+from equipoise.incontext._named import make_players, play
+from equipoise.incontext._players import Player, Players, initial_players
 from equipoise.incontext._static import static_policies
 from equipoise.incontext._sweep import sweep
 from equipoise.incontext._train import BEST, pretrain

@@ -1,6 +1,5 @@
 """Frozen transformers as learners (`Player`), the pairs that are trained (`Players`), and play."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -10,22 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from equipoise import dynamics
 from equipoise.core import InputError, checks
-from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.dynamics import (
     Bandit,
     ContextLearner,
     JointBandit,
     JointMarkovBandit,
-    Learner,
     MarkovBandit,
-    Noise,
     Pair,
     Spec,
 )
-from equipoise.games import MarkovGame, MatrixGame
 from equipoise.games.families import Family
 from equipoise.incontext._adaptive import AdaptiveTokens, Book
 from equipoise.incontext._config import Config, check_config, check_weights
@@ -405,78 +399,3 @@ def check_players(players: Any, games: Any) -> None:
     check_games(games)
     check_size(players, games.actions, getattr(games, "states", None))
     checks.check_count("games", int(np.prod(games.batch_shape, dtype=int)))
-
-
-@named_arguments
-def play(
-    players: Players,
-    games: MatrixGame | MarkovGame,
-    *,
-    rounds: int,
-    key: Any,
-    opponent: Learner | Players | None = None,
-    seat: Literal["row", "column"] | None = None,
-    noise: Noise | None = None,
-    reward_range: tuple[float, float] = (0.0, 1.0),
-    record: int | Iterable[int] | None = None,
-    exploration: float | None = None,
-    start: int = 0,
-    precision: Precision = "auto",
-    watching: bool = False,
-) -> dynamics.Trace:
-    """Let frozen players play every game of a batch for `rounds` rounds.
-
-    This function calls `equipoise.dynamics.play` with the players in both seats and with
-    `history=True`; see there for keys, noise and the trace. The two players are uncoupled: each
-    sees its own actions and rewards (and the states) and nothing else. With an `opponent`, one of
-    the players plays in `seat` (the row player unless given) and the opponent plays in the other
-    seat. An opponent is any learner of `equipoise.dynamics` or other players. The best responder
-    is allowed too: it sees the game and the policy it is about to meet. The result of a game does
-    not depend on the rest of the batch, bit for bit.
-
-    **Arguments**
-
-    - `record`: one or several round numbers at which policies are kept. Default: 1, 2, 4, ...
-      The final round is always kept.
-    - `exploration`: share of uniform play that is mixed into the players' policies in their first
-      rounds. It falls as t^-1/4 from round 16 on. The policies played and the rewards earned
-      include it; the policies recorded do not. Default: the share of their training.
-    - `precision`: floating-point format of matrix products; "auto" is float32 on a CPU and
-      bfloat16 on an accelerator.
-    - `watching`: whether the players see the opponent's actions. Only for players of any size,
-      such as "any".
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> players = eq.incontext.load("iid3")
-    >>> games = eq.games.families.uniform(actions=3).sample(8, key=1)
-    >>> omd = eq.dynamics.OMD()
-    >>> trace = eq.incontext.play(players, games, rounds=64, key=2, opponent=omd)
-    >>> trace.history.actions.shape, trace.last[0].shape, trace.recorded.rounds.tolist()
-    ((8, 64, 2), (8, 3), [1, 2, 4, 8, 16, 32, 64])
-    """
-    rounds = checks.check_count("rounds", rounds)
-    check_players(players, games)
-    for who in (players, opponent):
-        if isinstance(who, Players) and who.rounds is not None and rounds > who.rounds:
-            most = f"at most {who.rounds:,} rounds, as these players were trained for"
-            guarded = "`make_players('guarded:NAME', ...)` goes on with mirror descent"
-            raise InputError("rounds", most, f"{rounds:,}", "" if who.states else guarded)
-    if seat not in (None, *SEATS):
-        raise InputError("seat", f"one of {', '.join(SEATS)}", repr(seat))
-    if opponent is None and seat is not None:
-        raise InputError("seat", "None without an opponent (they play both seats)", repr(seat))
-    learners: list[Any] = list(
-        players.learners(exploration=exploration, precision=precision, watching=watching)
-    )
-    if opponent is not None:
-        other = 1 - SEATS.index(seat or "row")
-        learners[other] = opponent
-        if isinstance(opponent, Players):
-            check_players(opponent, games)
-            learners[other] = opponent.learners(precision=precision)[other]
-    if record is None:
-        record = [2**k for k in range(31) if 2**k < rounds]
-    options: Any = {"noise": noise, "reward_range": reward_range, "start": start, "history": True}
-    return dynamics.play(games, *learners, rounds=rounds, key=key, record=record, **options)

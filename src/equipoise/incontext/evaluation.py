@@ -21,7 +21,8 @@ from equipoise.games.families import Family, mixture
 from equipoise.incontext import _files as files
 from equipoise.incontext._evaluated import PLAYERS, record_of
 from equipoise.incontext._files import description, family_of, load
-from equipoise.incontext._players import SEATS, Players, check_players, play
+from equipoise.incontext._named import play
+from equipoise.incontext._players import SEATS, Players, check_players
 from equipoise.incontext._sizes import check_games
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
@@ -197,7 +198,7 @@ class _Evaluation:
         keys = game_keys(self.key, (len(self.games),), None if seeds == 1 else seeds)
         own = keys[some] if seeds == 1 else keys[some, seed]
         options: Any = {"key": own, "record": self.stops.tolist(), **self.settings}
-        trace = play(self._untied(seed), self.games[some], rounds=self.rounds, **options)
+        trace = play(self.games[some], self._untied(seed), rounds=self.rounds, **options)
         found["players"][seed, :, some] = trace.curve
         for k, name in enumerate(REFERENCES if seed == 0 else ()):
             found["distance"][k, some] = distance(trace, self.learners[name]).mean(-1)
@@ -224,8 +225,8 @@ class _Evaluation:
 
     def _meet(self, found: Found, i: int) -> None:
         (_, seat), opponent = [*self.opponents.items()][i]
-        options: Any = {"key": self.key, "opponent": opponent, "seat": seat, **self.settings}
-        trace = play(self._untied(0), self.few, rounds=self.rounds, **options)
+        both = (self._untied(0), opponent) if seat == "row" else (opponent, self._untied(0))
+        trace = play(self.few, *both, rounds=self.rounds, key=self.key, **self.settings)
         sign = 1.0 - 2.0 * SEATS.index(seat)
         found["met"][i] = sign * np.stack(beyond_value(trace, self.value))
 

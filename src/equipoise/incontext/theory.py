@@ -325,12 +325,10 @@ def distance(trace: Trace, learner: Learner | None = None) -> np.ndarray:
 
     >>> import equipoise as eq
     >>> games = eq.games.families.uniform(actions=3).sample(8, key=0)
-    >>> trace = eq.incontext.play(eq.incontext.load("iid3"), games, rounds=64, key=1)
+    >>> trace = eq.play(games, eq.incontext.load("iid3"), rounds=64, key=1)
     >>> eq.incontext.distance(trace).shape
     (8, 64, 2)
-    >>> itself = eq.incontext.play(
-    ...     eq.incontext.load("iid3"), games, rounds=64, key=1, opponent=eq.dynamics.OMD()
-    ... )
+    >>> itself = eq.play(games, eq.incontext.load("iid3"), eq.dynamics.OMD(), rounds=64, key=1)
     >>> bool(eq.incontext.distance(itself)[..., 1].max() < 1e-5)
     True
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equipoise.offline._gap import GapEstimate as GapEstimate
     from equipoise.offline._gap import estimate_gap as estimate_gap
     from equipoise.offline._learn import Advice as Advice
-    from equipoise.offline._learn import learn as learn
+    from equipoise.offline._learn import advise as advise
     from equipoise.offline._log import Log as Log
     from equipoise.offline._model import InteractionMap as InteractionMap
     from equipoise.offline._model import Model as Model
@@ -54,7 +54,7 @@ _NAMES = {
     "_number_model": ("NumericModel",),
     "_number_policy": ("NumericPolicy",),
     # from a log, or a model, to a policy
-    "_learn": ("learn", "Advice"),
+    "_learn": ("advise", "Advice"),
     "_solve": ("solve",),
     "_dr_ac": ("dr_ac",),
     "_gap": ("estimate_gap", "GapEstimate"),
@@ -67,4 +67,4 @@ _PUBLIC: dict[str, str | None] = {
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
 
-__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC)
+__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC, {"learn": "equipoise.advise"})

@@ -37,7 +37,7 @@ PARAMETERS = ("corrected", "printed")
 #: What the status says besides.
 _NOT_BOUNDED = (
     "expected rewards are also those of the fitted model; to bound gains in the logged game, use "
-    "the method advice (`offline.learn`)"
+    "the method advice (`eq.advise`)"
 )
 
 

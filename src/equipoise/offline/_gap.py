@@ -33,7 +33,7 @@ class GapEstimate:
     """The largest gain (gap) in a fitted model, split into parts on and off the log's support.
 
     It is exact in the model but says little about the game: a policy learned in the model looks
-    better there than it is. `offline.learn` bounds the largest gain in the game itself.
+    better there than it is. `eq.advise` bounds the largest gain in the game itself.
 
     **Example**
 

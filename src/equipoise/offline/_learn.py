@@ -1,4 +1,4 @@
-"""Learn a policy from a log in one call. The command `equipoise offline` calls `learn`.
+"""Learn a policy from a log in one call. The command `equipoise offline` calls `advise`.
 
 Discrete actions: `discover` compares classes of rewards on held-out rows and the chosen class is
 fitted. Decentralised learning then finds policies that stay near what the log covers. Each policy
@@ -12,6 +12,7 @@ between two steps, and a run folder keeps the results of the finished steps.
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from inspect import signature
 from typing import Any, cast
 
 import jax
@@ -19,7 +20,7 @@ import numpy as np
 
 from equipoise.certificates import solution_from_plain
 from equipoise.core import InputError, Outcome, Solution, checks
-from equipoise.core.errors import named_arguments
+from equipoise.core.errors import named_arguments, unknown_name
 from equipoise.core.randomness import as_key
 from equipoise.core.text import About, named
 from equipoise.offline._aggregate import KINDS, aggregate_note
@@ -27,7 +28,9 @@ from equipoise.offline._continuous import critic_of, learn_continuous
 from equipoise.offline._coverage import check_counted
 from equipoise.offline._discover import Structure
 from equipoise.offline._discrete import learn_discrete
+from equipoise.offline._formats import DECLARED
 from equipoise.offline._frames import LONG_TABLE
+from equipoise.offline._frames import OPTIONS as READING
 from equipoise.offline._log import Log
 from equipoise.offline._pieces import Source
 from equipoise.offline._saved import write_policy_files
@@ -43,7 +46,7 @@ class Advice(Solution[Any]):
     >>> import equipoise as eq
     >>> game = eq.games.families.polymatrix(agents=3, actions=2).sample(key=0)
     >>> log = eq.offline.collect(game, "uniform", samples=1_000, key=1)
-    >>> advice = eq.offline.learn(log)
+    >>> advice = eq.advise(log)
     >>> low, high = advice.interval
     >>> low < advice.bound == high, advice.structure.chosen
     (True, 2)
@@ -79,9 +82,14 @@ def as_advice(solution: Solution, log: Log) -> Advice:
 
 
 @named_arguments
-def learn(
+def advise(
     log: Log | str | os.PathLike[str] | Iterable[Log] | Any,
     *,
+    agent: str | None = None,
+    time: str | None = None,
+    action: Any = None,
+    reward: Any = None,
+    context: Any = None,
     rank: int | str = "auto",
     neighbours: Any = "auto",
     critic: Any = None,
@@ -92,6 +100,7 @@ def learn(
     force: bool = False,
     key: Any = 0,
     run: str | os.PathLike[str] | None = None,
+    **reading: Any,
 ) -> Advice:
     """Learn a near-equilibrium from a log and bound what any agent could gain by deviating.
 
@@ -99,11 +108,13 @@ def learn(
     an exact critic; `fit` and `solve` take its steps one by one.
 
     Args:
-        log: A log, the path of a log file or a data frame (wide tables only; read long ones with
-            `Log.read`, which needs the names of their columns), or an iterable of pieces of a log
-            that is larger than memory (see `Log.read_chunks`). Every row enters the fit. If there
-            are more than 400,000 rows, a random selection of 200,000 to 400,000 of them chooses the
-            class of rewards and judges the learned policy.
+        log: A log, the path of a log file, a data frame, or an iterable of pieces of a log that is
+            larger than memory (see `Log.read_chunks`). Every row enters the fit. If there are more
+            than 400,000 rows, a random selection of 200,000 to 400,000 of them chooses the class of
+            rewards and judges the learned policy.
+        agent, time, action, reward, context: Columns of a table, as in `Log.read`. A table with one
+            row per agent and time needs the first four; one with columns for every agent needs
+            none.
         rank: Class of rewards: an interaction rank; "sum", "mean" or "histogram" (a table of the
             own action by an aggregate of the others' actions); or "auto" for the class that
             `discover` chooses. A class that predicts held-out rows worse than another is refused.
@@ -124,6 +135,7 @@ def learn(
         key: Random key for folds and networks.
         run: Run folder. If the call is interrupted, the same call resumes the run; if the run is
             finished, the call reads its result.
+        reading: Further options of `Log.read` for a file or a data frame, such as `bins`.
 
     Returns an `Advice`: a `Solution` with `structure`, `interval` and `bound`. Its `policy` is a
     `Mixture` over the log's agents and actions, or a `ContinuousPolicy` for continuous actions. The
@@ -175,15 +187,23 @@ def learn(
     >>> import equipoise as eq
     >>> game = eq.games.families.polymatrix(agents=4, actions=3).sample(key=0)
     >>> log = eq.offline.collect(game, "uniform", samples=2_000, key=1)
-    >>> advice = eq.offline.learn(log)
+    >>> advice = eq.advise(log)
     >>> str(advice.status.name), advice.structure.chosen
     ('learned', 2)
     >>> low, high = advice.interval
     >>> bool(low <= eq.certify(game, advice.policy).max_gain <= high)
     True
     """
+    columns = {"agent": agent, "time": time, "action": action, "reward": reward}
+    columns = {"context": context, **columns}
+    reading |= {name: column for name, column in columns.items() if column is not None}
     if isinstance(log, str | os.PathLike) or hasattr(log, "columns"):
-        log = _read(log, continuous=critic is not None)
+        log = _read(log, reading, continuous=critic is not None)
+    elif reading:
+        name = next(iter(reading))
+        if name not in (*READING, "continuous"):
+            raise unknown_name("advise", name, _options())
+        raise InputError(name, "no value with a log that has been read", repr(reading[name]))
     if not isinstance(log, Log | Iterable):
         raise InputError("log", "a Log, a path or pieces of a log", type(log).__name__)
     source = None
@@ -217,16 +237,25 @@ def learn(
         return as_advice(solution, log)
 
 
-def _read(source: Any, *, continuous: bool) -> Log:
+def _options() -> list[str]:
+    """Return the names of all arguments of `advise`, and those of `Log.read` that it passes on."""
+    return [*(name for name in signature(advise).parameters if name != "reading"), *READING]
+
+
+def _read(source: Any, reading: dict[str, Any], *, continuous: bool) -> Log:
     """Read a file or a data frame; say what to type if it is a long table."""
+    for name in reading:
+        if name not in (*READING, *DECLARED):
+            raise unknown_name("advise", name, _options())
+    reading = {"continuous": True, **reading} if continuous else reading
     try:
-        return Log.read(source, **({"continuous": True} if continuous else {}))
+        return Log.read(source, **reading)
     except InputError as error:
         if not error.hint.startswith(LONG_TABLE):
             raise
         what = repr(str(source)) if isinstance(source, str | os.PathLike) else "frame"
-        hint = f"{LONG_TABLE}, type learn(Log.read({what}, agent=..., time=..., action=..., "
-        hint += "reward=...)) with the names of its columns"
+        hint = f"{LONG_TABLE}, type advise({what}, agent=..., time=..., action=..., reward=...) "
+        hint += "with the names of its columns"
         raise InputError("log", error.expected, error.found, hint) from None
 
 

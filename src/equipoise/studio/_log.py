@@ -38,7 +38,7 @@ def _code(file: str, options: dict[str, Any], flags: Any) -> dict[str, str]:
     """Return the code that learns from the file, with the given flags of the command."""
     columns = "".join(f", {key}={quoted(value)}" for key, value in options.items())
     lines = [
-        f"advice = eq.offline.learn(eq.offline.Log.read({quoted(file)}{columns}))",
+        f"advice = eq.advise({quoted(file)}{columns})",
         "print(advice.status, advice.interval, advice.bound)",
     ]
     return in_code(lines, ["equipoise", "offline", file, *flags])

@@ -12,7 +12,7 @@ UNIFORM = eq.games.families.uniform
 def test_a_hand_built_pair_plays_as_its_learner_does():
     games = UNIFORM(2).sample(16, key=0)
     built = construct.omd(2, rounds=12)
-    episode = eq.incontext.play(built.players, games, rounds=12, key=1)
+    episode = eq.play(games, built.players, rounds=12, key=1)
     trace = eq.dynamics.play(games, built.learner, built.learner, rounds=12, key=1)
     for own, learned in zip(episode.last, trace.last, strict=True):
         np.testing.assert_allclose(own, learned, atol=1e-5)
@@ -27,7 +27,7 @@ def test_fine_tuning_lowers_the_gap():
     tuned = construct.fine_tune(built, family, steps=10, batch=16, learning_rate=0.01, key=0)
 
     def gap(tf):
-        episode = eq.incontext.play(tf.players, held_out, rounds=4, key=51)
+        episode = eq.play(held_out, tf.players, rounds=4, key=51)
         return eq.certify(held_out, episode.last).nash_conv.mean()
 
     assert gap(tuned) < 0.8 * gap(built)
@@ -67,7 +67,7 @@ def test_games_of_another_shape_are_refused():
     with pytest.raises(ValueError, match="games: expected"):
         built.error(UNIFORM(3).sample(2, key=0), key=0)
     with pytest.raises(ValueError, match="rounds: expected at most 3"):
-        eq.incontext.play(built.players, UNIFORM(2).sample(2, key=0), rounds=4, key=0)
+        eq.play(UNIFORM(2).sample(2, key=0), built.players, rounds=4, key=0)
     markov = construct.omd_markov(2, 2, rounds=3, discount=0.5)
     with pytest.raises(ValueError, match="discount"):
         markov.error(UNIFORM(2, states=2, discount=0.9).sample(2, key=0), key=0)

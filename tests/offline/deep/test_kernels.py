@@ -126,7 +126,7 @@ def pair_log():
 
 @pytest.fixture(scope="module")
 def advice(pair_log):
-    return eq.offline.learn(pair_log)
+    return eq.advise(pair_log)
 
 
 def test_advice_has_a_bound_that_holds(advice, pair_log):
@@ -200,7 +200,7 @@ def test_kinks_are_inside_the_bound():
         return -jnp.abs(a - 0.2 - 0.3 * a[::-1])
 
     rewards = np.array(jax.vmap(reward)(actions)) + 0.1 * rng.normal(size=(300, 2))
-    found = eq.offline.learn(eq.offline.Log(None, actions, rewards, continuous=True))
+    found = eq.advise(eq.offline.Log(None, actions, rewards, continuous=True))
     assert found.status.name is Outcome.LEARNED
     assert found.stats["assumed"] == "continuous"
     game = eq.ContinuousGame.from_function(reward, 2)
@@ -213,14 +213,14 @@ def test_many_contexts_have_advice_without_a_bound(monkeypatch):
     rng = np.random.default_rng(11)
     actions, where = rng.uniform(-1, 1, (90, 1)), np.arange(90) % 3
     rewards = -((actions - 0.2) ** 2) + 0.05 * rng.normal(size=(90, 1))
-    found = eq.offline.learn(eq.offline.Log(where, actions, rewards, continuous=True))
+    found = eq.advise(eq.offline.Log(where, actions, rewards, continuous=True))
     assert found.status.name is Outcome.INEXACT
     assert found.bound == np.inf
     assert "not bounded" in found.status.message
 
 
 def test_weaker_assumptions_are_kept(pair_log):
-    found = eq.offline.learn(pair_log, critic=KernelCritic(2, functions="continuous"), force=True)
+    found = eq.advise(pair_log, critic=KernelCritic(2, functions="continuous"), force=True)
     assert found.stats["assumed"] == "continuous"
     assert "functions='continuous'" in found.stats["critic"]
 
@@ -228,13 +228,13 @@ def test_weaker_assumptions_are_kept(pair_log):
 def test_levels_are_checked(pair_log):
     for level in (-1.0, 0.0, 1.0, 5.0):
         with pytest.raises(InputError, match="level"):
-            eq.offline.learn(pair_log, level=level)
+            eq.advise(pair_log, level=level)
 
 
 def test_contexts_have_their_own_advice():
     game = pair_game(0.1, contexts=2)
     log = eq.offline.collect(game, "uniform", samples=300, key=4)
-    found = eq.offline.learn(log, key=1)
+    found = eq.advise(log, key=1)
     assert found.status.name is Outcome.LEARNED
     assert found.policy.points.shape == (2, AGENTS)
     assert eq.certify(game, found.policy).max_gain <= found.bound
@@ -246,11 +246,11 @@ def test_a_wrong_rank_is_refused_and_a_larger_one_found():
     product = 3.0 * actions.prod(1, keepdims=True)
     rewards = product - actions**2 + 0.1 * rng.normal(size=(300, 3))
     log = eq.offline.Log(None, actions, rewards, continuous=True)
-    found = eq.offline.learn(log, critic=KernelCritic(2))
+    found = eq.advise(log, critic=KernelCritic(2))
     assert found.status.name is Outcome.REFUSED
     assert "rank 2 leaves" in found.status.message
     assert "use rank 3" in found.status.message
-    assert eq.offline.learn(log).stats["critic"].startswith("KernelCritic(rank=3")
+    assert eq.advise(log).stats["critic"].startswith("KernelCritic(rank=3")
 
 
 def changed(log, actions=None, rewards=None):
@@ -262,41 +262,41 @@ def changed(log, actions=None, rewards=None):
 def test_logs_that_cannot_tell_are_refused(pair_log):
     rewards = np.array(pair_log.rewards)
     rewards[ROWS // 2 :] *= -1
-    drifting = eq.offline.learn(changed(pair_log, rewards=rewards))
+    drifting = eq.advise(changed(pair_log, rewards=rewards))
     assert drifting.status.name in (Outcome.REFUSED, Outcome.NOTHING_LEARNED)
     rewards = np.array(pair_log.rewards)
     rewards[ROWS // 2 :] += 2.0 * pair_log.actions[ROWS // 2 :]
-    drifting = eq.offline.learn(changed(pair_log, rewards=rewards))
+    drifting = eq.advise(changed(pair_log, rewards=rewards))
     assert drifting.status.name is Outcome.REFUSED
     assert "drift" in drifting.status.message
     hidden = np.random.default_rng(6).uniform(-0.7, 0.7, (ROWS, 1))
-    driven = eq.offline.learn(changed(pair_log, actions=0.3 * pair_log.actions + hidden))
+    driven = eq.advise(changed(pair_log, actions=0.3 * pair_log.actions + hidden))
     assert driven.status.name is Outcome.REFUSED
     assert "correlated" in driven.status.message
     assert "own play, not advice" in driven.status.message
     noise = np.random.default_rng(7).normal(size=pair_log.rewards.shape)
-    nothing = eq.offline.learn(changed(pair_log, rewards=noise))
+    nothing = eq.advise(changed(pair_log, rewards=noise))
     assert nothing.status.name is Outcome.NOTHING_LEARNED
 
 
 def test_copies_of_rows_do_not_count(pair_log):
     thrice = changed(pair_log, *(np.tile(x, (3, 1)) for x in (pair_log.actions, pair_log.rewards)))
-    found = eq.offline.learn(thrice)
+    found = eq.advise(thrice)
     assert f"{2 * ROWS} rows are copies of others" in found.stats["warnings"][0]
 
 
 def test_long_logs_are_thinned(pair_log, monkeypatch):
     monkeypatch.setattr("equipoise.offline._continuous.MOST_ROWS", 100)
-    found = eq.offline.learn(pair_log)
+    found = eq.advise(pair_log)
     assert "100 of 160 rows were used" in found.stats["warnings"][0]
 
 
 def test_actions_that_the_log_does_not_show_are_unknown(pair_log):
     narrow = changed(pair_log, actions=0.5 * pair_log.actions)
-    warnings = eq.offline.learn(narrow).stats["warnings"]
+    warnings = eq.advise(narrow).stats["warnings"]
     assert any("unknown for actions that the log does not show" in text for text in warnings)
     hollow = changed(pair_log, actions=np.sign(pair_log.actions) * (0.5 + pair_log.actions**2 / 2))
-    found = eq.offline.learn(hollow, force=True)
+    found = eq.advise(hollow, force=True)
     assert "plays none between -0.5" in found.stats["warnings"][-1]
     assert (np.abs(found.policy.points) >= 0.4).all()
 
@@ -332,7 +332,7 @@ def test_the_unit_of_the_data_is_kept(tmp_path):
     (tmp_path / "sales.csv").write_text("\n".join(lines))
     names = {"agent": "seller", "time": "week", "action": "price", "reward": "profit"}
     log = eq.offline.Log.read(tmp_path / "sales.csv", **names, continuous=True)
-    found = eq.offline.learn(log, run=tmp_path / "run")
+    found = eq.advise(log, run=tmp_path / "run")
     assert found.status.name is Outcome.LEARNED
     table = [x.split(",") for x in (tmp_path / "run/policy.csv").read_text().splitlines()]
     assert table[0] == ["agent", "context", "action"]

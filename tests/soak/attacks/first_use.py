@@ -63,7 +63,7 @@ def words(seed: int, seconds: float) -> Iterator[str]:
         (lambda **more: eq.dynamics.play(table, omd, omd, **more), "rounds record seeds double"),
         (lambda **more: eq.MarkovGame([[[0.0]]], [[[[1.0]]]], **more), "discount horizon labels"),
         (lambda **more: eq.games.families.uniform(**more), "actions states concentration"),
-        (lambda **more: eq.offline.learn("none.csv", **more), "strength neighbours iterations"),
+        (lambda **more: eq.advise("none.csv", **more), "strength neighbours iterations"),
         (lambda **more: eq.Online(omd, **more), "actions discount reward_range"),
     ]
     end = time.perf_counter() + seconds

@@ -182,7 +182,7 @@ def learned(make: Callable[[np.random.Generator], Logged], seed: int, case: int)
     ]
     noise = 0.4 * kinds[int(rng.integers(3))]
     log = eq.offline.Log(None, ((signs + 1) / 2).astype(int), rewards + noise)
-    return game, eq.offline.learn(log, key=case)
+    return game, eq.advise(log, key=case)
 
 
 def bounds_of(
@@ -267,7 +267,7 @@ def hidden_variables(seed: int, seconds: float) -> Iterator[str]:
         rewards = means(game, signs) + rng.normal(0, 0.3, signs.shape)
         rewards[:, 0] += demand
         log = eq.offline.Log(None, ((signs + 1) / 2).astype(int), rewards)
-        status = eq.offline.learn(log, key=case).status
+        status = eq.advise(log, key=case).status
         named = "no unrecorded variable drives both actions and rewards" in status.message
         if status.name is Outcome.LEARNED and not named:
             yield f"case {case}: learned without the assumption: {status.message}"
@@ -282,9 +282,7 @@ def rare_numbers(seed: int, seconds: float) -> Iterator[str]:
         play = (rng.random((3_000, 6)) < rng.uniform(0.12, 0.2)).astype(int)
         pay, loss = rng.uniform(0.2, 0.5), rng.uniform(2.0, 5.0)
         means = play * (pay - loss * (play.sum(1, keepdims=True) >= 4))
-        advice = eq.offline.learn(
-            eq.offline.Log(None, play, means + rng.normal(0, 0.2, (3_000, 6)))
-        )
+        advice = eq.advise(eq.offline.Log(None, play, means + rng.normal(0, 0.2, (3_000, 6))))
         gains = np.zeros(6)
         for policy in advice.policy.policies[:, 0, :, 1]:
             for i in range(6):

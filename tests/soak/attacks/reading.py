@@ -123,7 +123,7 @@ def blank(seed: int, seconds: float) -> Iterator[str]:
         texts = np.where(gone, "", profits.astype(str))
         lines = _lines(actions, wet, texts, [str(k) for k in range(len(wet))])
         log = _read(lines, context="season")
-        advice = eq.offline.learn(log, iterations=100)
+        advice = eq.advise(log, iterations=100)
         mean = np.array([profits[~out, i].mean() for i, out in enumerate(gone.T)])
         if log.states is not None or not np.allclose(advice.stats["earned"], mean):
             yield f"earned {advice.stats['earned']}, recorded {mean}"
@@ -187,7 +187,7 @@ def exact(seed: int, seconds: float) -> Iterator[str]:
     def check(rng: np.random.Generator) -> Iterator[str]:
         actions = rng.integers(0, 2, (int(rng.integers(200, 800)), int(rng.integers(2, 5))))
         rewards = actions * rng.uniform(1, 2, actions.shape[1]) + 0.3 * np.roll(actions, 1, 1)
-        advice = eq.offline.learn(eq.offline.Log(None, actions, rewards), iterations=100)
+        advice = eq.advise(eq.offline.Log(None, actions, rewards), iterations=100)
         play = advice.policy.policies[..., 1].min()
         if advice.status.name != Outcome.LEARNED or play < 0.99:
             yield f"{advice.status.message[:150]}; the dominant action is played with {play:.3f}"
@@ -212,10 +212,10 @@ def moved(seed: int, seconds: float) -> Iterator[str]:
             state = following
         states, actions, rewards, following = (np.array(c) for c in zip(*columns, strict=True))
         local = [np.repeat(c[:, None], 3, 1) for c in (states, following)]
-        message = eq.offline.learn(eq.offline.Log(None, actions, rewards, *local)).status.message
+        message = eq.advise(eq.offline.Log(None, actions, rewards, *local)).status.message
         if "actions are correlated" in message or "same state" not in message:
             yield f"a shared state as local states: {message[:150]}"
-        advice = eq.offline.learn(eq.offline.Log(states, actions, rewards), iterations=50)
+        advice = eq.advise(eq.offline.Log(states, actions, rewards), iterations=50)
         named = "move the context of the next row" in advice.status.message
         strong = move is not None and abs(move[:, 0] - move[:, 1]).max() > 0.3
         learned = advice.status.name == Outcome.LEARNED
@@ -240,7 +240,7 @@ def own_play(seed: int, seconds: float) -> Iterator[str]:
         log = eq.offline.Log(
             None, points, earned(points) + 0.1 * rng.normal(size=points.shape), continuous=True
         )
-        low, high = eq.offline.learn(log).stats["own_interval"]
+        low, high = eq.advise(log).stats["own_interval"]
         gain = 0.0
         for i in range(3):
             for action in np.linspace(-1, 1, 81):

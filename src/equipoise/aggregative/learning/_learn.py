@@ -44,7 +44,7 @@ class Learned:
 
     >>> import equipoise as eq
     >>> city = eq.games.load("demand-response", agents=100)
-    >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
+    >>> run = eq.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
     >>> bool(eq.certify(city, run.policy).max_gain <= run.bound)
     True
     >>> run.curve["width"].shape, bool((run.lower <= run.upper).all())
@@ -97,7 +97,7 @@ class Learned:
 
         >>> import equipoise as eq
         >>> city = eq.games.load("demand-response", agents=100)
-        >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
+        >>> run = eq.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
         >>> bool(run.certificate.max_upper == run.bound), run.certificate.method
         (True, 'bounds from samples, with probability 0.95')
         """
@@ -138,7 +138,7 @@ class Learned:
 
         >>> import equipoise as eq
         >>> city = eq.games.load("demand-response", agents=100)
-        >>> run = eq.aggregative.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
+        >>> run = eq.learn(eq.aggregative.Simulator(city, key=0), episodes=10)
         >>> bool(run.judged(city).certificate.max_gain <= run.bound)
         True
         """
@@ -222,7 +222,7 @@ def learn(
     >>> import equipoise as eq
     >>> city = eq.games.load("demand-response", agents=200)
     >>> env = eq.aggregative.Simulator(city, key=0)
-    >>> run = eq.aggregative.learn(env, episodes=100, rewards="unknown")
+    >>> run = eq.learn(env, episodes=100, rewards="unknown")
     >>> bool(eq.certify(city, run.policy).max_gain < 0.05), run.status.name
     (True, <Outcome.LEARNED: 'learned'>)
     """

@@ -106,7 +106,7 @@ def from_pettingzoo(
     ...     lipschitz=city.lipschitz, transition_lipschitz=city.transition_lipschitz,
     ...     counts=city.counts,
     ... )
-    >>> run = eq.aggregative.learn(env, episodes=3, rewards="unknown")
+    >>> run = eq.learn(env, episodes=3, rewards="unknown")
     >>> run.episodes
     3
     """

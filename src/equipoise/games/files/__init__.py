@@ -23,6 +23,7 @@ from equipoise.games.files._flows import (
     read_tolls,
     write_flows,
 )
+from equipoise.games.files._policies import is_policy as is_policy
 from equipoise.games.files._policies import read_policy, write_policy
 from equipoise.games.files._text import (
     format_csv,
@@ -30,6 +31,7 @@ from equipoise.games.files._text import (
     parse_csv,
     parse_game_toml,
     parse_nfg,
+    parse_number,
 )
 from equipoise.games.files._tntp import read_tntp
 
@@ -130,6 +132,21 @@ def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> N
         write_text(path, format_csv(game))
     elif isinstance(game, tables):
         write_text(path, format_nfg(game, path.stem, plain))
+
+
+def begins_matrix(line: str) -> bool:
+    """Whether this first line of a `.csv` file is that of a matrix: numbers, or `\\` and names.
+
+    >>> begins_matrix("1, -1/2"), begins_matrix("\\\\,left,right"), begins_matrix("week,shop")
+    (True, True, False)
+    """
+    cells = line.split(",")
+    if "\\" in cells[0]:
+        return True
+    try:
+        return bool([parse_number(cell.strip()) for cell in cells])
+    except ValueError:
+        return False
 
 
 def _suffix(path: Path, suffixes: tuple[str, ...]) -> str:

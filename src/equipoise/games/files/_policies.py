@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,15 @@ def _from_content(content: Any, game: Game | None) -> Policy:
             "pass the game to read_policy if it has many agents",
         )
     return Profile.from_plain({"strategies": content})
+
+
+def is_policy(names: Iterable[str]) -> bool:
+    """Whether arrays of these names are those of a policy.
+
+    >>> is_policy({"policy_0", "policy_1"}), is_policy({"payoff", "labels"})
+    (True, False)
+    """
+    return any(name in _MARKS or _PLAYER.fullmatch(name) for name in names)
 
 
 def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Policy:

@@ -29,7 +29,7 @@ export async function open(root, state, save) {
     save(kept);
     const mine = ++looks;
     if (!kept.file) {
-      code.show({ python: 'import equipoise as eq\nadvice = eq.offline.learn(eq.offline.Log.read("log.csv"))\nprint(advice.status, advice.bound)', command: "equipoise offline log.csv" });
+      code.show({ python: 'import equipoise as eq\nadvice = eq.advise(eq.offline.Log.read("log.csv"))\nprint(advice.status, advice.bound)', command: "equipoise offline log.csv" });
       return;
     }
     const seen = await oops.guard(() => call("log", "open", { file: kept.file, columns: kept.columns }));
