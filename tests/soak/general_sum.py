@@ -42,7 +42,7 @@ def draw(rng: np.random.Generator) -> np.ndarray:
 
 def check(payoffs: np.ndarray) -> tuple[dict[str, float], list[str]]:
     """The largest gains by concept, as shares of the range of payoffs, and what was wrong."""
-    game = eq.NormalFormGame(payoffs)
+    game = eq.NormalFormGame(payoffs, players=len(payoffs))
     spread = max(float(np.ptp(payoffs.reshape(len(payoffs), -1), -1).max()), 1e-300)
     gains, welfare, wrong = {}, [], []
     for concept in ("nash", "ce", "cce"):
@@ -69,7 +69,7 @@ def check_units(payoffs: np.ndarray, rng: np.random.Generator) -> list[str]:
     ranges = np.ptp(scaled.reshape(players, -1), -1)
     wrong = []
     for options in ({}, {"method": "logit"}, {"concept": "ce"}):
-        solution = eq.solve(eq.NormalFormGame(scaled), **options)
+        solution = eq.solve(eq.NormalFormGame(scaled, players=len(scaled)), **options)
         share = np.asarray(solution.certificate.upper) / np.maximum(ranges, 1e-300)
         if solution.status.ok and share[ranges > 0].max(initial=0.0) > 2e-7:  # 16 times 1e-8
             wrong.append(f"units {units.tolist()}, {options}: solved, with a gain of {share}")
@@ -78,7 +78,9 @@ def check_units(payoffs: np.ndarray, rng: np.random.Generator) -> list[str]:
 
 def check_entropy(payoffs: np.ndarray) -> tuple[bool, list[str]]:
     """Whether the largest entropy was found, and what was wrong with what was found."""
-    solution = eq.solve(eq.NormalFormGame(payoffs), concept="ce", objective="entropy")
+    solution = eq.solve(
+        eq.NormalFormGame(payoffs, players=len(payoffs)), concept="ce", objective="entropy"
+    )
     gap = solution.stats["bound"] - solution.stats["objective"]
     if solution.status.ok and not gap <= 1e-6:
         return False, [f"entropy {solution.stats['objective']}, bound {solution.stats['bound']}"]

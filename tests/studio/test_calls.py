@@ -257,7 +257,7 @@ def test_numbers_become_actions_by_bins(place):
     found = _log.CALLS["open"](place, {"file": "x.csv", "columns": {**columns, "bins": 3}})
     assert found["log"]["actions"] == [3, 3]
     assert found["command"].endswith("--reward won --bins 3")
-    assert "bins=3))" in found["python"]
+    assert "bins=3)" in found["python"]
 
 
 def test_a_log_is_read_with_the_columns_that_are_named(place):

@@ -141,12 +141,16 @@ def first_rows(rows: Iterable[Sequence[str]], count: int, most: int = ROWS) -> I
 
 
 def cut(line: str) -> str:
-    """Return a line of at most `WIDTH` characters.
+    """Return a line of at most `WIDTH` characters, which ends with a whole word if words are short.
 
-    >>> len(cut(200 * "x"))
-    100
+    >>> len(cut(200 * "x")), cut(90 * "x" + " -0.66666")[88:]
+    (100, 'xx ...')
     """
-    return line if len(line) <= WIDTH else line[: WIDTH - 4] + " ..."
+    if len(line) <= WIDTH:
+        return line
+    end = WIDTH - 4
+    word = line.rfind(" ", WIDTH // 2, end + 1)  # half a number would be another number
+    return line[: end if word < 0 else word].rstrip() + " ..."
 
 
 def wrapped(sentence: object) -> list[str]:

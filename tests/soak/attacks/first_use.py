@@ -110,7 +110,7 @@ def learners(seed: int, seconds: float) -> Iterator[str]:
         right = rng.dirichlet(np.ones(3)).astype(np.float32)
         wrong = {
             "boolean": right > 0.2,
-            "negative": right - [0.5, -0.5, 0.0] - right.min(),
+            "negative": right + (right[1] + 0.1) * np.array([1.0, -1.0, 0.0]),
             "of another sum": right * (1.0 + rng.choice([-0.5, 0.01, 1.0])),
             "of another shape": rng.dirichlet(np.ones(int(rng.choice([2, 4])))),
             "not a number": np.where(np.arange(3) == rng.integers(3), np.nan, right),
