@@ -5,14 +5,35 @@ number. `Rates` holds the four schedules of a mirror-descent learner.
 """
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from equipoise.core import checks
-from equipoise.core.values import NamedArguments
+from equipoise.core.errors import check_call
+
+
+@dataclass_transform(field_specifiers=(eqx.field,))
+class NamedArguments(type(eqx.Module)):
+    """Answers a constructor's call that does not fit in one line, with the nearest name."""
+
+    #: What to use for further arguments by position.
+    _instead = ""
+
+    if not TYPE_CHECKING:  # a type checker would take every value for one of any type
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Create a value."""
+            try:
+                return cls._create(*args, **kwargs)
+            except TypeError:
+                check_call(cls.__init__, cls.__name__, args, kwargs, 1, cls._instead)
+                raise
+
+        def _create(cls, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **kwargs)
 
 
 class Schedule(eqx.Module, metaclass=NamedArguments):

@@ -2,6 +2,7 @@
 
 from types import ModuleType as _Module
 
+from equipoise.core import values as _values
 from equipoise.dynamics import loop as loop
 from equipoise.dynamics._learner import NOISES as NOISES
 from equipoise.dynamics._learner import Bandit as Bandit
@@ -67,6 +68,8 @@ from equipoise.dynamics._trace import Mean as Mean
 from equipoise.dynamics._trace import PlayState as PlayState
 from equipoise.dynamics._trace import Recorded as Recorded
 from equipoise.dynamics._trace import Trace as Trace
+
+_values.register_all()  # games that are older than JAX
 
 #: Every name imported above except modules; modules are listed by hand.
 _NAMES = [n for n, v in vars().items() if n[0] != "_" and not isinstance(v, _Module)]

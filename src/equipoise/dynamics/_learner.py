@@ -19,7 +19,7 @@ import numpy as np
 
 from equipoise.core import InputError, checks, streams
 from equipoise.core.fusion import once
-from equipoise.core.values import NamedArguments
+from equipoise.core.schedules import NamedArguments
 
 
 class Spec(eqx.Module, metaclass=NamedArguments):

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 
 from equipoise.core import steps
 from equipoise.core.fusion import once
-from equipoise.core.schedules import Power, Schedule
-from equipoise.core.values import NamedArguments
+from equipoise.core.schedules import NamedArguments, Power, Schedule
 
 
 class MirrorMap(eqx.Module, metaclass=NamedArguments):

@@ -17,6 +17,7 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import InputError, Outcome, Solution, Status, checks
 from equipoise.core.errors import named_arguments
+from equipoise.core.values import Value
 from equipoise.dynamics._engine import context_batch
 from equipoise.dynamics._learner import NOISES, ContextLearner, Learner, Pair
 from equipoise.dynamics._named import make_learner
@@ -268,11 +269,11 @@ def _print(part: Any) -> str:
 
 def _code_of(part: Any) -> set[str]:
     """Return digests of the files that define the classes and functions of a learner."""
-    module = sys.modules.get(type(part).__module__ if isinstance(part, eqx.Module) else "")
+    module = sys.modules.get(type(part).__module__ if isinstance(part, eqx.Module | Value) else "")
     if callable(part) and module is None:
         module = sys.modules.get(getattr(part, "__module__", None) or "")
     found = set[str]()
-    for value in vars(part).values() if isinstance(part, eqx.Module) else ():
+    for value in vars(part).values() if isinstance(part, eqx.Module | Value) else ():
         found |= _code_of(value)
     file = getattr(module, "__file__", None)
     if module is None or file is None or module.__name__.partition(".")[0] in _STEADY:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import InputError, checks
 from equipoise.core.reductions import extremes
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, read_only, static
 from equipoise.games._callables import (
     Field,
     Slopes,
@@ -29,10 +28,10 @@ MOST_AGENTS = 2**53
 class Crowd(SingleGame):
     """Base of the games with an aggregate. Types and actions are the last axes of the arrays."""
 
-    influence: eqx.AbstractVar[np.ndarray]
-    counts: eqx.AbstractVar[np.ndarray]
-    scale: eqx.AbstractVar[float]
-    labels: eqx.AbstractVar[Labels]
+    if TYPE_CHECKING:  # fields of the kinds
+        influence: np.ndarray
+        counts: np.ndarray
+        scale: float
     _who: ClassVar[str] = "agent"
     _measure: ClassVar[str] = "mean reward"
 
@@ -119,19 +118,19 @@ class AggregativeGame(Crowd):
     #: (agents or types,): number of agents that each row stands for.
     counts: np.ndarray
     #: The reward function, with what is known about it.
-    field: Field = eqx.field(static=True)
+    field: Field = static()
     #: Factor of the sum of influences.
-    scale: float = eqx.field(static=True)
+    scale: float = static()
     #: Largest Lipschitz constant of any reward.
-    lipschitz: float = eqx.field(static=True)
+    lipschitz: float = static()
     #: Lipschitz constants by action and region, if they were given.
-    slopes: Slopes | None = eqx.field(static=True)
+    slopes: Slopes | None = static()
     #: Whether the Lipschitz constant was estimated rather than given.
-    lipschitz_estimated: bool = eqx.field(static=True)
+    lipschitz_estimated: bool = static()
     #: Interval that contains all rewards.
-    bounds: tuple[float, float] = eqx.field(static=True)
+    bounds: tuple[float, float] = static()
     #: Names of types and actions.
-    labels: Labels = eqx.field(static=True)
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -145,22 +144,38 @@ class AggregativeGame(Crowd):
         elementwise: bool | None = None,
         labels: Any = None,
     ):
-        self.influence = as_influence("influence", influence, 3, "(agents or types, actions, d)")
-        self.counts = as_counts(counts, self.influence.shape[0])
-        self.scale = as_scale(scale, self.counts)
-        self.bounds = as_bounds(bounds)
+        influence = as_influence("influence", influence, 3, "(agents or types, actions, d)")
+        counts = as_counts(counts, influence.shape[0])
+        scale, bounds = as_scale(scale, counts), as_bounds(bounds)
         if not callable(reward):
             raise InputError("reward", "a function of x", type(reward).__name__)
-        low, high = reachable_box(self.influence, self.counts, self.scale)
-        shape = (self.influence.shape[0], self.influence.shape[1])
-        self.field = reward_field(reward, shape, low, high, elementwise)
+        low, high = reachable_box(influence, counts, scale)
+        shape = (influence.shape[0], influence.shape[1])
+        field = reward_field(reward, shape, low, high, elementwise)
         for x in (low, high, *probe_points(low, high, 1)):
-            check_within("reward", self.field.at(x), self.bounds)
-        self.lipschitz_estimated = lipschitz is None
-        if lipschitz is None:
-            lipschitz = estimate_slope(self.field.at, low, high, bases=16)
-        self.lipschitz, self.slopes = as_lipschitz(lipschitz, shape, low, high)
-        self.labels = Labels.of(labels, actions=self.actions, types=self.types)
+            check_within("reward", field.at(x), bounds)
+        estimated = lipschitz is None
+        if estimated:
+            lipschitz = estimate_slope(field.at, low, high, bases=16)
+        lipschitz, slopes = as_lipschitz(lipschitz, shape, low, high)
+        self._set(influence=influence, counts=counts, scale=scale, bounds=bounds, field=field)
+        self._set(lipschitz=lipschitz, slopes=slopes, lipschitz_estimated=estimated)
+        self._set(labels=Labels.of(labels, actions=self.actions, types=self.types))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments with which the constructor makes an equal game."""
+        declared = None if self.lipschitz_estimated else self.slopes or self.lipschitz
+        return super().arguments() | {"lipschitz": declared}
+
+    @property
+    def reward(self) -> Callable[[Any], Any]:
+        """The reward function."""
+        return self.field.function
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether `reward` accepts many aggregates at once."""
+        return self.field.elementwise
 
     def describe(self) -> str:
         """Return a one-line description of the game."""
@@ -281,26 +296,26 @@ class AggregativeMarkovGame(Crowd):
     kind: ClassVar[str] = "aggregative-markov"
     influence: np.ndarray
     counts: np.ndarray
-    horizon: int = eqx.field(static=True)
+    horizon: int = static()
     #: Number of states.
-    states: int = eqx.field(static=True)
+    states: int = static()
     #: Factor of the sum of influences.
-    scale: float = eqx.field(static=True)
-    bounds: tuple[float, float] = eqx.field(static=True)
+    scale: float = static()
+    bounds: tuple[float, float] = static()
     #: Reward function `reward(h, s, x)`.
-    reward: Callable[..., Any] = eqx.field(static=True)
+    reward: Callable[..., Any] = static()
     #: Transition function `transition(h, s, x)`.
-    transition: Callable[..., Any] = eqx.field(static=True)
+    transition: Callable[..., Any] = static()
     #: Whether `reward` accepts many aggregates at once.
-    elementwise: bool = eqx.field(static=True)
+    elementwise: bool = static()
     #: Whether `transition` accepts many aggregates at once.
-    transition_elementwise: bool = eqx.field(static=True)
+    transition_elementwise: bool = static()
     #: The Lipschitz constant of the rewards as declared; None if it is estimated.
-    declared_lipschitz: float | None = eqx.field(static=True)
+    declared_lipschitz: float | None = static()
     #: The Lipschitz constant of the transitions as declared; None if it is estimated.
-    declared_transition_lipschitz: float | None = eqx.field(static=True)
+    declared_transition_lipschitz: float | None = static()
     #: Names of types, actions and states.
-    labels: Labels = eqx.field(static=True)
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -318,33 +333,33 @@ class AggregativeMarkovGame(Crowd):
         elementwise: bool | None = None,
         labels: Any = None,
     ):
-        self.horizon = checks.check_count("horizon", horizon)
-        self.states = checks.check_count("states", states)
-        if self.horizon * self.states > _MOST_STAGES:
+        horizon = checks.check_count("horizon", horizon)
+        states = checks.check_count("states", states)
+        if horizon * states > _MOST_STAGES:
             raise ValueError(
                 f"horizon, states: expected a product of at most {_MOST_STAGES:,}, found "
-                f"{float(self.horizon) * self.states:.3g}; use fewer steps or states"
+                f"{float(horizon) * states:.3g}; use fewer steps or states"
             )
         axes = 5 if np.ndim(influence) == 5 else 3
-        self.influence = as_influence("influence", influence, axes, _INFLUENCE)
+        influence = as_influence("influence", influence, axes, _INFLUENCE)
         if axes == 5:
-            expected = (self.horizon, self.states, *self.influence.shape[2:])
-            checks.check_shape("influence", self.influence, expected, "(horizon, states, ...)")
-        self.counts = as_counts(counts, self.influence.shape[-3])
-        self.scale = as_scale(scale, self.counts)
-        self.bounds = as_bounds(bounds)
+            expected = (horizon, states, *influence.shape[2:])
+            checks.check_shape("influence", influence, expected, "(horizon, states, ...)")
+        counts = as_counts(counts, influence.shape[-3])
+        self._set(influence=influence, counts=counts, scale=as_scale(scale, counts))
+        self._set(bounds=as_bounds(bounds), horizon=horizon, states=states)
         for name, function in (("reward", reward), ("transition", transition)):
             if not callable(function):
                 raise InputError(name, "a function of (h, s, x)", type(function).__name__)
-        self.reward, self.transition = reward, transition
-        self.labels = Labels.of(labels, actions=self.actions, states=self.states, types=self.types)
+        self._set(reward=reward, transition=transition)
+        names = {"actions": self.actions, "states": states, "types": self.types}
+        self._set(labels=Labels.of(labels, **names))
         low, high = self.box(0, 0)
         shape = (self.types, self.actions[0])
         first = reward_field(partial(reward, 0, 0), shape, low, high, elementwise)
-        self.elementwise = first.elementwise
-        self.transition_elementwise = transition_elementwise(
-            self._transition_field(0, 0, elementwise=False), low, high
-        )
+        field = self._transition_field(0, 0, elementwise=False)
+        self._set(elementwise=first.elementwise)
+        self._set(transition_elementwise=transition_elementwise(field, low, high))
         self._check_values()
         if lipschitz is not None:
             checks.check_range("lipschitz", lipschitz, 0.0, np.inf, high_open=True)
@@ -352,8 +367,17 @@ class AggregativeMarkovGame(Crowd):
         if transition_lipschitz is not None:
             checks.check_range("transition_lipschitz", transition_lipschitz, 0.0, np.inf)
             transition_lipschitz = float(transition_lipschitz)
-        self.declared_lipschitz = lipschitz
-        self.declared_transition_lipschitz = transition_lipschitz
+        self._set(declared_lipschitz=lipschitz)
+        self._set(declared_transition_lipschitz=transition_lipschitz)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments with which the constructor makes an equal game."""
+        declared = {
+            "lipschitz": self.declared_lipschitz,
+            "transition_lipschitz": self.declared_transition_lipschitz,
+        }
+        found = super().arguments()
+        return found | declared
 
     @cached_property
     def lipschitz(self) -> float:

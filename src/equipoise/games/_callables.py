@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.precision import double_precision
+from equipoise.core.values import is_jax
 
 #: Exceptions raised by functions that work at one point and do not accept arrays of points: any,
 #: such as the AssertionError of a function that checks its argument.
@@ -89,7 +88,9 @@ class Field:
 def call(function: Callable[[Any], Any], x: np.ndarray) -> Any:
     """Call a function written in NumPy or JAX; JAX computes in double precision."""
     result = function(x)
-    if isinstance(result, jax.Array):
+    if is_jax(result):
+        from equipoise.core.precision import double_precision
+
         with double_precision():
             return np.asarray(function(x), np.float64)
     return result

@@ -1,13 +1,13 @@
 """Contextual games: many agents see a public context and choose once."""
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
@@ -19,16 +19,10 @@ PROFILES_LIMIT = 1_000_000
 class InteractionGame(SingleGame):
     """Base of the games whose rewards are sums of interaction terms."""
 
-    interactions: eqx.AbstractVar[Interactions]
-    context_probabilities: eqx.AbstractVar[np.ndarray]
-    action_counts: eqx.AbstractVar[tuple[int, ...]]
-    noise: eqx.AbstractVar[float]
-    labels: eqx.AbstractVar[Labels]
-
-    @property
-    def actions(self) -> tuple[int, ...]:
-        """Number of actions of each agent."""
-        return self.action_counts
+    if TYPE_CHECKING:  # fields of the kinds
+        interactions: Interactions
+        context_probabilities: np.ndarray
+        noise: float
 
     @property
     def agents(self) -> int:
@@ -87,9 +81,9 @@ class ContextualGame(InteractionGame):
     interactions: Interactions
     context_probabilities: np.ndarray
     #: Number of actions of each agent.
-    action_counts: tuple[int, ...] = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    actions: tuple[int, ...] = static()  # pyright: ignore[reportIncompatibleMethodOverride]
+    noise: float = static()
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -100,16 +94,17 @@ class ContextualGame(InteractionGame):
         *,
         labels: Any = None,
     ):
-        self.interactions = as_interactions(interactions)
-        self.context_probabilities = as_context_probabilities(
-            context_probabilities, interactions.situations
+        terms = as_interactions(interactions)
+        chances = as_context_probabilities(context_probabilities, terms.situations)
+        actions = as_agent_counts("actions", actions, terms.agents, terms.moves)
+        counts = {"players": terms.agents, "actions": actions, "contexts": len(chances)}
+        self._set(
+            interactions=terms,
+            context_probabilities=chances,
+            actions=actions,
+            noise=as_noise(noise),
+            labels=Labels.of(labels, **counts),
         )
-        self.action_counts = as_agent_counts(
-            "actions", actions, interactions.agents, interactions.moves
-        )
-        self.noise = as_noise(noise)
-        counts = {"players": interactions.agents, "actions": self.actions}
-        self.labels = Labels.of(labels, **counts, contexts=self.contexts)
 
     def describe(self) -> str:
         """Return a one-line description of the game."""
@@ -148,7 +143,9 @@ class ContextualGame(InteractionGame):
 
 
 def as_interactions(value: Any) -> Interactions:
-    """Refuse anything but `Interactions`."""
+    """Refuse anything but `Interactions`, or their plain form."""
+    if isinstance(value, Mapping):
+        return Interactions.from_plain(value)
     if not isinstance(value, Interactions):
         raise InputError("interactions", "Interactions", type(value).__name__)
     return value

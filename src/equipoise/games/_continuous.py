@@ -1,18 +1,14 @@
 """Continuous games: many agents, each of whom chooses a number from -1 to 1."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks, polynomials
 from equipoise.core.errors import named_arguments
-from equipoise.core.precision import double_precision
-from equipoise.core.values import Value, frozen, read_only
+from equipoise.core.values import Value, frozen, is_jax, read_only, static
 from equipoise.games._contextual import as_context_probabilities, as_noise
 from equipoise.games._continuous_terms import PolynomialTerms
 from equipoise.games._game import Labels, SingleGame
@@ -39,15 +35,15 @@ class RewardFunction(Value):
     """
 
     #: The function.
-    reward: Callable[..., Any] = eqx.field(static=True)
+    reward: Callable[..., Any] = static()
     #: Number of agents.
-    agents: int = eqx.field(static=True)
+    agents: int = static()
     #: Number of contexts.
-    contexts: int = eqx.field(static=True)
+    contexts: int = static()
     #: Interaction rank; the number of agents if it is unknown.
-    rank: int = eqx.field(static=True)
-    lipschitz: float | None = eqx.field(static=True)
-    curvature: float | None = eqx.field(static=True)
+    rank: int = static()
+    lipschitz: float | None = static()
+    curvature: float | None = static()
 
     def __init__(
         self,
@@ -60,19 +56,23 @@ class RewardFunction(Value):
     ):
         if not callable(reward):
             raise InputError("reward", "a function", type(reward).__name__)
-        self.reward = reward
-        self.agents = checks.check_count("agents", agents)
-        self.contexts = checks.check_count("contexts", contexts)
-        self.rank = self.agents if rank is None else checks.check_count("rank", rank)
-        if self.rank > self.agents:
-            raise ValueError(
-                f"rank: expected at most {self.agents}, the number of agents, found {rank}"
-            )
+        agents = checks.check_count("agents", agents)
+        contexts = checks.check_count("contexts", contexts)
+        rank = agents if rank is None else checks.check_count("rank", rank)
+        if rank > agents:
+            raise ValueError(f"rank: expected at most {agents}, the number of agents, found {rank}")
         for name, value in (("lipschitz", lipschitz), ("curvature", curvature)):
             if value is not None:
                 checks.check_range(name, value, 0.0, np.inf, high_open=True)
-        self.lipschitz = None if lipschitz is None else float(lipschitz)
-        self.curvature = None if curvature is None else float(curvature)
+        lipschitz = None if lipschitz is None else float(lipschitz)
+        curvature = None if curvature is None else float(curvature)
+        self._set(reward=reward, agents=agents, contexts=contexts, rank=rank)
+        self._set(lipschitz=lipschitz, curvature=curvature)
+        self._check_shape()
+
+    def _check_shape(self) -> None:
+        import jax.numpy as jnp
+
         # `jax.eval_shape` is not an option: after it, JAX 0.10 gives constants of the function the
         # wrong precision when it compiles the function in the other one.
         place = () if self.contexts == 1 else (jnp.int32(0),)
@@ -91,7 +91,11 @@ class RewardFunction(Value):
 
     def rewards(self, actions: Any, contexts: Any = None, states: Any = None) -> Any:
         """(..., agents): rewards at actions (..., agents), in double precision for NumPy arrays."""
-        xp, shape = jnp if isinstance(actions, jax.Array) else np, actions.shape
+        import jax.numpy as jnp
+
+        from equipoise.core.precision import double_precision
+
+        xp, shape = jnp if is_jax(actions) else np, actions.shape
         flat = actions.reshape(-1, shape[-1])
         where = None
         if self.contexts > 1:
@@ -111,10 +115,12 @@ class RewardFunction(Value):
         return result.reshape(shape)
 
     def _call(self, actions: Any, contexts: Any) -> Any:
+        from jax.errors import JAXTypeError
+
         together = _batched(self.reward)
         try:
             return together(actions) if contexts is None else together(actions, contexts)
-        except jax.errors.JAXTypeError as error:
+        except JAXTypeError as error:
             raise InputError(
                 "reward",
                 "a function written with jax.numpy, which JAX can compile",
@@ -164,10 +170,10 @@ class ContinuousGame(SingleGame):
     context_probabilities: np.ndarray
     transitions: np.ndarray | None
     initial: np.ndarray | None
-    horizon: int = eqx.field(static=True)
+    horizon: int = static()
     #: Half-width of the uniform noise that is added to logged rewards.
-    noise: float = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    noise: float = static()
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -180,6 +186,8 @@ class ContinuousGame(SingleGame):
         *,
         labels: Any = None,
     ):
+        if isinstance(terms, Mapping):
+            terms = PolynomialTerms.from_plain(terms)
         if not isinstance(terms, PolynomialTerms | RewardFunction):
             raise InputError(
                 "terms",
@@ -187,15 +195,16 @@ class ContinuousGame(SingleGame):
                 type(terms).__name__,
                 "use ContinuousGame.from_function for a function",
             )
-        self.terms = terms
-        self.context_probabilities = as_context_probabilities(context_probabilities, terms.contexts)
-        self.horizon = checks.check_count("horizon", horizon)
-        self.noise = as_noise(noise)
-        self.transitions, self.initial = self._local(transitions, initial)
-        sizes = (8, terms.contexts, self.horizon, terms.agents, terms.states)
+        chances = as_context_probabilities(context_probabilities, terms.contexts)
+        horizon = checks.check_count("horizon", horizon)
+        self._set(terms=terms, context_probabilities=chances, horizon=horizon)
+        self._set(noise=as_noise(noise))
+        transitions, initial = self._local(transitions, initial)
+        self._set(transitions=transitions, initial=initial)
+        sizes = (8, terms.contexts, horizon, terms.agents, terms.states)
         advice = "use fewer steps, agents or states"
         checks.check_memory("horizon", sizes, "a policy of this game", advice)
-        self.labels = Labels.of(labels, players=terms.agents, states=self.states)
+        self._set(labels=Labels.of(labels, players=terms.agents, states=self.states))
 
     @classmethod
     @named_arguments
@@ -327,7 +336,7 @@ class ContinuousGame(SingleGame):
         >>> game.rewards(np.array([[0.5, -1.0]])).tolist()
         [[0.25, 1.0]]
         """
-        if not isinstance(actions, jax.Array):
+        if not is_jax(actions):
             actions = np.asarray(actions)
             if actions.dtype.kind != "f":
                 actions = checks.as_float_array("actions", actions)
@@ -340,7 +349,7 @@ class ContinuousGame(SingleGame):
         _check_given(
             "states", states, actions.shape, self.terms.states, self.transitions is not None
         )
-        if not isinstance(actions, jax.Array) and not (np.abs(actions) <= 1.0).all():
+        if not is_jax(actions) and not (np.abs(actions) <= 1.0).all():
             where = checks.first_index(~(np.abs(actions) <= 1.0))
             raise InputError(
                 "actions", "numbers from -1 to 1", f"{actions[where]} at {list(where)}"
@@ -435,7 +444,7 @@ def _check_given(name: str, value: Any, shape: tuple, count: int, needed: bool) 
         if needed:
             raise InputError(name, f"one of {count} for each sample", "none")
         return
-    if not isinstance(value, jax.Array):
+    if not is_jax(value):
         value = np.asarray(value)
     fits = len(value.shape) <= len(shape)
     fits = fits and all(n in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False))
@@ -463,4 +472,6 @@ def _padded(start: int, stop: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _batched(reward: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function once, however often it is used."""
+    import jax
+
     return jax.jit(jax.vmap(reward))

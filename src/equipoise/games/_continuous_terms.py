@@ -13,14 +13,19 @@ a polynomial of its own action.
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import Value, frozen, read_only, read_only_integers
+from equipoise.core.values import (
+    Value,
+    frozen,
+    is_jax,
+    numbered,
+    read_only,
+    read_only_integers,
+    static,
+)
 from equipoise.games._interactions import as_scope
 
 #: Largest number of products held in memory at once.
@@ -111,15 +116,15 @@ class PolynomialTerms(Value):
     groups: dict[int, Group]
     effects: Any
     #: Number of agents.
-    agents: int = eqx.field(static=True)
+    agents: int = static()
     #: Number of contexts.
-    contexts: int = eqx.field(static=True)
+    contexts: int = static()
     #: Largest number of agents in a non-zero term.
-    rank: int = eqx.field(static=True)
+    rank: int = static()
     #: Highest power of an effect.
-    highest: int = eqx.field(static=True)
+    highest: int = static()
     #: Highest power of an agent's own action in its reward, with the others' actions fixed.
-    degree: int = eqx.field(static=True)
+    degree: int = static()
 
     def __init__(
         self,
@@ -129,38 +134,42 @@ class PolynomialTerms(Value):
         groups: Mapping[Any, Any] | None = None,
         effects: Any = None,
     ):
-        self.agents = checks.check_count("agents", agents)
+        agents = checks.check_count("agents", agents)
         if own is None and not pairs and not groups:
             raise InputError("own", "at least one of own, pairs and groups", "none")
-        checks.check_memory("agents", (8, self.agents), "one number per agent", "use fewer agents")
-        self.effects = _as_effects(effects, self.agents)
-        own = _as_own(own, self.agents, self.states)
-        weights = {power: _as_pair(power, w, self.agents) for power, w in (pairs or {}).items()}
-        found = {k: _as_group(k, group, self.agents) for k, group in sorted((groups or {}).items())}
+        checks.check_memory("agents", (8, agents), "one number per agent", "use fewer agents")
+        effects = _as_effects(effects, agents)
+        own = _as_own(own, agents, effects.shape[1])
+        weights = {power: _as_pair(power, w, agents) for power, w in (pairs or {}).items()}
+        found = {k: _as_group(k, group, agents) for k, group in sorted((groups or {}).items())}
         counts = {len(own), *(len(w) for w in weights.values())}
         counts |= {len(w) for _, _, w in found.values()}
         if len(counts - {1}) > 1:
             raise InputError(
                 "weights", "the same number of contexts in all terms, or one", sorted(counts)
             )
-        self.contexts = max(counts)
-        self.own = broadcast(own, (self.contexts, *own.shape[1:]))
-        shape = (self.contexts, self.agents, self.agents)
-        self.pairs = {power: broadcast(w, shape) for power, w in sorted(weights.items())}
-        self.groups = {
-            order: Group(scopes, powers, broadcast(w, (self.contexts, len(scopes))))
+        contexts = max(counts)
+        own = broadcast(own, (contexts, *own.shape[1:]))
+        shape = (contexts, agents, agents)
+        terms = {power: broadcast(w, shape) for power, w in sorted(weights.items())}
+        larger = {
+            order: Group(scopes, powers, broadcast(w, (contexts, len(scopes))))
             for order, (scopes, powers, w) in found.items()
         }
-        orders = [2 for w in self.pairs.values() if _couples(w)]
-        orders += [order for order, group in self.groups.items() if _counts(group.weights)]
-        self.rank = max(orders, default=1)
-        powers = [max(p, q) for p, q in self.pairs]
-        powers += [int(group.powers.max()) for group in self.groups.values()]
-        self.highest = max(powers, default=0)
-        powers = [p + q for p, q in self.pairs]
-        powers += [int(group.powers[:, 0].max()) for group in self.groups.values()]
-        reach = (self.effects.shape[2] - 1) * max(powers, default=0)
-        self.degree = max(self.own.shape[-1] - 1, reach)
+        self._set(agents=agents, own=own, pairs=terms, groups=larger, effects=effects)
+        orders = [2 for w in terms.values() if _couples(w)]
+        orders += [order for order, group in larger.items() if _counts(group.weights)]
+        highest = [max(p, q) for p, q in terms]
+        highest += [int(group.powers.max()) for group in larger.values()]
+        first = [p + q for p, q in terms]
+        first += [int(group.powers[:, 0].max()) for group in larger.values()]
+        reach = (effects.shape[2] - 1) * max(first, default=0)
+        self._set(contexts=contexts, rank=max(orders, default=1))
+        self._set(highest=max(highest, default=0), degree=max(own.shape[-1] - 1, reach))
+
+    @classmethod
+    def _restored(cls, name: str, plain: Any) -> Any:
+        return numbered(plain) if name in ("pairs", "groups") else plain
 
     @property
     def states(self) -> int:
@@ -173,8 +182,10 @@ class PolynomialTerms(Value):
         `contexts` (...) and `states` (..., agents) are whole numbers. Leave them out if there is
         only one. This method checks nothing; `ContinuousGame.rewards` does.
         """
-        if any(isinstance(array, jax.Array) for array in (actions, *jax.tree.leaves(self))):
-            return self._rewards_jax(jnp.asarray(actions), contexts, states)
+        weights = (group.weights for group in self.groups.values())
+        arrays = (actions, self.own, self.effects, *self.pairs.values(), *weights)
+        if any(map(is_jax, arrays)):
+            return self._rewards_jax(actions, contexts, states)
         actions = np.asarray(actions)
         flat, batch = actions.reshape(-1, self.agents), actions.shape[:-1]
         result = np.empty(flat.shape, np.result_type(flat, np.float32))
@@ -190,6 +201,9 @@ class PolynomialTerms(Value):
         return result.reshape(actions.shape)
 
     def _rewards_jax(self, actions: Any, contexts: Any, states: Any) -> Any:
+        import jax.numpy as jnp
+
+        actions = jnp.asarray(actions)
         result = self._in_context(jnp, 0, actions, states)
         if contexts is None or self.contexts == 1:
             return result
@@ -347,7 +361,11 @@ def _as_pair(power: Any, weights: Any, agents: int) -> Any:
 
 def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
     """Broadcast an array to a shape: a view for NumPy arrays; traced arrays stay traced."""
-    return (jnp if checks.is_traced(array) else np).broadcast_to(array, shape)
+    if not checks.is_traced(array):
+        return np.broadcast_to(array, shape)
+    import jax.numpy as jnp
+
+    return jnp.broadcast_to(array, shape)
 
 
 def _as_group(order: Any, given: Any, agents: int) -> tuple[np.ndarray, np.ndarray, Any]:
@@ -355,6 +373,10 @@ def _as_group(order: Any, given: Any, agents: int) -> tuple[np.ndarray, np.ndarr
     name = f"groups[{order}]"
     if not isinstance(order, int) or order < 3:
         raise InputError("groups", "orders >= 3", repr(order), "use pairs for order 2")
+    if isinstance(given, Mapping):
+        given = Group.from_plain(given)
+    if isinstance(given, Group):
+        given = (given.scopes, given.powers, given.weights)
     if not isinstance(given, tuple | list) or len(given) != 3:
         raise InputError(name, "(scopes, powers, weights)", type(given))
     scopes = as_scope(name, order, given[0], agents)

@@ -2,11 +2,10 @@
 
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, read_only, static
 from equipoise.games._contextual import (
     InteractionGame,
     as_agent_counts,
@@ -59,11 +58,11 @@ class DecoupledMarkovGame(InteractionGame):
     transitions: np.ndarray
     initial: np.ndarray
     context_probabilities: np.ndarray
-    states: tuple[int, ...] = eqx.field(static=True)
+    states: tuple[int, ...] = static()
     #: Number of actions of each agent.
-    action_counts: tuple[int, ...] = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    actions: tuple[int, ...] = static()  # pyright: ignore[reportIncompatibleMethodOverride]
+    noise: float = static()
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -77,20 +76,25 @@ class DecoupledMarkovGame(InteractionGame):
         *,
         labels: Any = None,
     ):
-        self.interactions = as_interactions(interactions)
+        terms = as_interactions(interactions)
+        self._set(interactions=terms)
         transitions = read_only("transitions", transitions)
         horizon, contexts = self._check_sizes(transitions)
         largest_states, most_actions = transitions.shape[-3:-1]
-        agents = interactions.agents
-        self.states = as_agent_counts("states", states, agents, largest_states)
-        self.action_counts = as_agent_counts("actions", actions, agents, most_actions)
+        agents = terms.agents
+        states = as_agent_counts("states", states, agents, largest_states)
+        actions = as_agent_counts("actions", actions, agents, most_actions)
+        self._set(states=states, actions=actions)
         full = (contexts, horizon, agents, largest_states, most_actions, largest_states)
-        self.transitions = np.broadcast_to(self._as_transitions(transitions), full)
-        self.initial = np.broadcast_to(self._as_initial(initial, contexts), (contexts, *full[2:4]))
-        self.context_probabilities = as_context_probabilities(context_probabilities, contexts)
-        self.noise = as_noise(noise)
-        counts = {"players": agents, "actions": self.actions, "states": largest_states}
-        self.labels = Labels.of(labels, **counts, contexts=contexts)
+        begun = self._as_initial(initial, contexts)
+        counts = {"players": agents, "actions": actions, "states": largest_states}
+        self._set(
+            transitions=np.broadcast_to(self._as_transitions(transitions), full),
+            initial=np.broadcast_to(begun, (contexts, *full[2:4])),
+            context_probabilities=as_context_probabilities(context_probabilities, contexts),
+            noise=as_noise(noise),
+            labels=Labels.of(labels, **counts, contexts=contexts),
+        )
 
     def _check_sizes(self, transitions: np.ndarray) -> tuple[int, int]:
         """Derive the horizon and the number of contexts from transitions and terms."""

@@ -51,22 +51,27 @@ class FlowPolicy(Policy):
         path_links: Any = None,
         path_starts: Any = None,
     ):
-        self.flows = read_only("flows", flows)
-        if self.flows.ndim not in (1, 2) or 0 in self.flows.shape:
-            found = f"shape {self.flows.shape}"
+        flows = read_only("flows", flows)
+        if flows.ndim not in (1, 2) or 0 in flows.shape:
+            found = f"shape {flows.shape}"
             raise InputError("flows", "shape (links,) or (classes, links)", found)
-        checks.check_finite("flows", self.flows)
+        checks.check_finite("flows", flows)
         several = (path_flows, path_pairs, path_links, path_starts)
         if all(part is None for part in several):
-            self.path_flows = self.path_pairs = self.path_links = self.path_starts = None
+            self._set(
+                flows=flows, path_flows=None, path_pairs=None, path_links=None, path_starts=None
+            )
             return
         if any(part is None for part in several):
             expected = "all of path_flows, path_pairs, path_links and path_starts, or none"
             raise InputError("path_flows", expected, "some")
-        self.path_flows = read_only("path_flows", path_flows)
-        self.path_pairs = read_only_integers("path_pairs", path_pairs)
-        self.path_links = read_only_integers("path_links", path_links, np.int32)
-        self.path_starts = read_only_integers("path_starts", path_starts)
+        self._set(
+            flows=flows,
+            path_flows=read_only("path_flows", path_flows),
+            path_pairs=read_only_integers("path_pairs", path_pairs),
+            path_links=read_only_integers("path_links", path_links, np.int32),
+            path_starts=read_only_integers("path_starts", path_starts),
+        )
         self._check()
 
     @classmethod

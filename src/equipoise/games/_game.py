@@ -4,21 +4,16 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import fields
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
-
-import equinox as eqx
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from equipoise.core import InputError
-from equipoise.core.errors import named_arguments
 from equipoise.core.text import About, cut
-from equipoise.core.values import Value
+from equipoise.core.values import Value, static
 
 
-@named_arguments
-@dataclass(frozen=True, init=False)
-class Labels:
+class Labels(Value):
     """Names of a game's players, actions, states, types and contexts. Unnamed fields are None.
 
     `actions` holds one tuple of names for each player, or a single tuple that all players share.
@@ -37,13 +32,13 @@ class Labels:
     """
 
     #: Names of the players or agents.
-    players: tuple[str, ...] | None = None
-    actions: tuple[tuple[str, ...], ...] | None = None
+    players: tuple[str, ...] | None = static()
+    actions: tuple[tuple[str, ...], ...] | None = static()
     #: Names of the states.
-    states: tuple[str, ...] | None = None
-    types: tuple[str, ...] | None = None
+    states: tuple[str, ...] | None = static()
+    types: tuple[str, ...] | None = static()
     #: Names of the contexts.
-    contexts: tuple[str, ...] | None = None
+    contexts: tuple[str, ...] | None = static()
 
     def __init__(
         self,
@@ -56,10 +51,9 @@ class Labels:
         if actions is not None:
             actions = tuple(_names("actions", names) for names in _sequence("actions", actions))
             actions = actions[:1] if len(set(actions)) == 1 else actions  # shared by all players
-        object.__setattr__(self, "actions", actions)
-        given = {"players": players, "states": states, "types": types, "contexts": contexts}
-        for name, value in given.items():
-            object.__setattr__(self, name, None if value is None else _names(name, value))
+        others = {"players": players, "states": states, "types": types, "contexts": contexts}
+        self._set(players=None, actions=actions, states=None, types=None, contexts=None)
+        self._set(**{name: _names(name, own) for name, own in others.items() if own is not None})
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))
@@ -91,10 +85,6 @@ class Labels:
         """Return a context's name, or its number as text if it has no name."""
         return str(number) if self.contexts is None else self.contexts[number]
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the fields that have names, as a dictionary."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
     @classmethod
     def of(cls, labels: Any, **counts: Any) -> "Labels":
         """Check `labels` against a game. `counts` holds the expected number of names per field.
@@ -111,7 +101,7 @@ class Labels:
                     "labels: expected players, actions, states, types or contexts, found "
                     f"{unknown[0]!r}"
                 )
-            labels = cls(**labels)
+            labels = cls.from_plain(labels)
         if not isinstance(labels, cls):
             raise InputError("labels", "Labels or a mapping", type(labels).__name__)
         for name in ("players", "states", "types", "contexts"):
@@ -219,8 +209,10 @@ class Game(Value):
     #: Who gains, and what the value of a solution measures.
     _who: ClassVar[str] = "player"
     _measure: ClassVar[str] = "value"
-    #: Names of players, actions and so on; see `Labels`.
-    labels: eqx.AbstractVar[Labels]
+    _noun: ClassVar[str] = "game"
+    if TYPE_CHECKING:  # a field of each kind
+        #: Names of players, actions and so on; see `Labels`.
+        labels: Labels
 
     @property
     @abstractmethod
@@ -266,8 +258,6 @@ class Game(Value):
 class SingleGame(Game):
     """Base of the kinds of games that are never batched."""
 
-    labels: eqx.AbstractVar[Labels]
-
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Always `()`, because these kinds have no batch axes."""
@@ -279,8 +269,6 @@ _Batch = TypeVar("_Batch", bound="BatchedGame")
 
 class BatchedGame(Game):
     """Base of the kinds of games whose arrays may have leading batch axes."""
-
-    labels: eqx.AbstractVar[Labels]
 
     @abstractmethod
     def __getitem__(self: _Batch, index: Any) -> _Batch:

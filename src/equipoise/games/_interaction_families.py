@@ -11,14 +11,11 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.randomness import as_key
-from equipoise.core.values import NamedArguments, frozen
+from equipoise.core.values import Value, frozen, static
 from equipoise.games._contextual import ContextualGame, as_noise
 from equipoise.games._decoupled import DecoupledMarkovGame
 from equipoise.games._interactions import Interactions
@@ -27,12 +24,12 @@ MOST_RANK = 30  # tables have two more axes, and NumPy 1 allows 32
 Tables = dict[int, np.ndarray]
 
 
-class AllGroups(eqx.Module):
+class AllGroups(Value):
     """A term for every group of agents of some sizes, or for `terms` groups of each size."""
 
-    rank: int
-    terms: int | None = None
-    lowest: int = 1
+    rank: int = static()
+    terms: int | None = static(default=None)
+    lowest: int = static(default=1)
 
     def counts(self, agents: int) -> dict[int, int]:
         """Return the number of terms of each order."""
@@ -62,11 +59,11 @@ class AllGroups(eqx.Module):
         return found
 
 
-class Network(eqx.Module):
+class Network(Value):
     """Terms of an agent with groups of its neighbours, in a given or a random graph."""
 
-    degree: int
-    rank: int
+    degree: int = static()
+    rank: int = static()
     graph: np.ndarray | None = None
 
     def counts(self, agents: int) -> dict[int, int]:
@@ -159,7 +156,7 @@ def _random_groups(
     return np.array(list(groups))
 
 
-class InteractionFamily(eqx.Module, metaclass=NamedArguments):
+class InteractionFamily(Value):
     """A distribution over games with interaction terms; built by functions of `families`.
 
     **Example**
@@ -172,33 +169,37 @@ class InteractionFamily(eqx.Module, metaclass=NamedArguments):
     """
 
     #: Name of the family in tables and run folders.
-    name: str = eqx.field(static=True)
+    name: str = static()
     #: Number of agents.
-    agents: int = eqx.field(static=True)
+    agents: int = static()
     #: Number of actions of each agent.
-    actions: int = eqx.field(static=True)
+    actions: int = static()
     #: Number of contexts.
-    contexts: int = eqx.field(static=True)
+    contexts: int = static()
     #: Number of local states of each agent; None for contextual games.
-    states: int | None = eqx.field(static=True)
+    states: int | None = static()
     #: Number of steps; 1 without states.
-    horizon: int = eqx.field(static=True)
+    horizon: int = static()
     #: The groups of agents that interact.
     groups: AllGroups | Network
     #: Function that draws the tables of the groups.
-    tables: Callable[..., Tables] = eqx.field(static=True)
+    tables: Callable[..., Tables] = static()
     #: Standard deviation of rewards under uniform play; None if rewards are drawn within [0, 1].
-    scale: float | None = eqx.field(static=True)
+    scale: float | None = static()
     #: Mean reward under uniform play.
-    centre: float = eqx.field(static=True)
+    centre: float = static()
     #: Standard deviation of the noise of logged rewards.
-    noise: float = eqx.field(static=True)
+    noise: float = static()
 
     def sample(self, games: int | None = None, *, key: Any) -> Any:
         """Draw one game, or a tuple of `games` games; game i is the same in either case.
 
         Games with many terms are not put into one batch, unlike games with a single table.
         """
+        import jax
+
+        from equipoise.core.randomness import as_key
+
         count = 1 if games is None else checks.check_count("games", games)
         words = np.asarray(jax.random.key_data(as_key(key))).ravel().tolist()
         drawn = tuple(self._draw(np.random.default_rng([*words, i])) for i in range(count))

@@ -10,15 +10,20 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import bsr_array
 
 from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
-from equipoise.core.values import Value, frozen, read_only, read_only_integers
+from equipoise.core.values import (
+    Value,
+    frozen,
+    is_jax,
+    numbered,
+    read_only,
+    read_only_integers,
+    static,
+)
 
 #: Largest number of entries of a table over the joint space.
 DENSE_LIMIT = 50_000_000
@@ -69,20 +74,20 @@ class Interactions(Value):
     scopes: dict[int, np.ndarray]
     #: Values of the terms of each order.
     tables: dict[int, Any]
-    agents: int = eqx.field(static=True)
+    agents: int = static()
 
     def __init__(self, scopes: Mapping[int, Any], tables: Mapping[int, Any], agents: int):
-        self.agents = checks.check_count("agents", agents)
+        agents = checks.check_count("agents", agents)
         if not scopes or set(scopes) != set(tables):
             raise InputError(
                 "tables",
                 "the same orders as scopes, at least one",
                 f"{sorted(tables)} and {sorted(scopes)}",
             )
-        self.scopes, self.tables = {}, {}
+        self._set(scopes={}, tables={}, agents=agents)
         for order in sorted(scopes):
             order = checks.check_count("scopes", order)
-            scope = as_scope(f"scopes[{order}]", order, scopes[order], self.agents)
+            scope = as_scope(f"scopes[{order}]", order, scopes[order], agents)
             table = read_only(f"tables[{order}]", tables[order])
             if table.ndim != order + 2 or 0 in table.shape or len(set(table.shape[2:])) != 1:
                 raise InputError(
@@ -104,6 +109,10 @@ class Interactions(Value):
         sizes = {(table.shape[0], table.shape[-1]) for table in self.tables.values()}
         if len(sizes) != 1:
             raise InputError("tables", "the same (situations, moves) in every order", sorted(sizes))
+
+    @classmethod
+    def _restored(cls, name: str, plain: Any) -> Any:
+        return numbered(plain) if name in ("scopes", "tables") else plain
 
     @property
     def situations(self) -> int:
@@ -157,7 +166,7 @@ class Interactions(Value):
         proportional to the size of the terms. Leading axes are batch axes. JAX arrays return JAX
         arrays, and the function may be traced.
         """
-        if isinstance(occupancies, jax.Array):
+        if is_jax(occupancies):
             return _expected_jax(self, occupancies)
         given = np.asarray(occupancies, np.float64)
         shape = (self.situations, self.agents, self.moves)
@@ -274,7 +283,9 @@ def _products(chances: np.ndarray, others: np.ndarray) -> np.ndarray:
     return joint
 
 
-def _expected_jax(terms: Interactions, occupancies: jax.Array) -> jax.Array:
+def _expected_jax(terms: Interactions, occupancies: Any) -> Any:
+    import jax.numpy as jnp
+
     result = jnp.zeros_like(occupancies)
     for order, scopes in terms.scopes.items():
         values = jnp.asarray(terms.tables[order], occupancies.dtype)

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.precision import double_precision
+from equipoise.core.values import is_jax
 from equipoise.games._callables import call
 
 #: Relative step of finite differences: balances truncation and rounding.
@@ -30,6 +28,7 @@ def values_of(
 
     >>> values_of(lambda v: v**2, np.array([1.0, 3.0]))
     array([1., 9.])
+    >>> import jax.numpy as jnp
     >>> values_of(lambda v: jnp.asarray(v) ** 2, np.array([1.0, 3.0]), order=1)
     array([2., 6.])
     """
@@ -37,7 +36,12 @@ def values_of(
         return _checked("cost", call(cost, flows), flows.shape)
     if derivative is not None:
         return _checked("derivative", call(derivative, flows), flows.shape)
-    if isinstance(cost(flows), jax.Array):
+    if is_jax(cost(flows)):
+        import jax
+        import jax.numpy as jnp
+
+        from equipoise.core.precision import double_precision
+
         with double_precision():
             v = jnp.asarray(flows)
             return np.asarray(jax.jvp(cost, (v,), (jnp.ones_like(v),))[1], np.float64)

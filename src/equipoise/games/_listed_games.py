@@ -2,25 +2,27 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from equipoise.core import InputError
+from equipoise.core.values import Value, static
 from equipoise.games._game import Labels
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
+
+if TYPE_CHECKING:
+    import jax
 
 SUFFIXES = (".nfg", ".csv", ".npz")
 #: Descriptions contain the rewards of lists of at most so many numbers.
 DESCRIBED = 50_000
 
 
-class ListedGames(eqx.Module):
+class ListedGames(Value):
     """Rewards (and transitions) of a list of games, of which each draw takes one at random.
 
     `families.of` makes them.
@@ -33,36 +35,50 @@ class ListedGames(eqx.Module):
     (4, 1)
     """
 
+    kind: ClassVar[str] = "ListedGames"
     #: (games, ..., rows, columns): rewards in [0, 1].
-    reward: np.ndarray | jax.Array
+    reward: "np.ndarray | jax.Array"
     #: Transitions of Markov games; None for matrix games.
-    transition: np.ndarray | jax.Array | None
+    transition: "np.ndarray | jax.Array | None"
     #: Rewards of the games as they were, which became 0 and 1.
-    reward_range: tuple[float, float] = eqx.field(static=True)
+    reward_range: tuple[float, float] = static()
     #: The games that are held out; None if every game is.
     held_out: "ListedGames | None" = None
+
+    @classmethod
+    def _restored(cls, name: str, plain: Any) -> Any:
+        held = name == "held_out" and isinstance(plain, Mapping)
+        return cls.from_plain(plain) if held else super()._restored(name, plain)
 
     @property
     def count(self) -> int:
         """Number of games that can be drawn."""
         return len(self.reward)
 
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> Any:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> Any:
         """Draw the rewards of one matrix game."""
-        return jax.numpy.asarray(self.reward)[self._index(key)]
+        import jax.numpy as jnp
 
-    def markov(self, key: jax.Array, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        return jnp.asarray(self.reward)[self._index(key)]
+
+    def markov(self, key: "jax.Array", shape: tuple[int, ...]) -> tuple[Any, Any]:
         """Draw the rewards and transitions of one Markov game."""
         if self.transition is None:
             raise InputError("transitions", "the transitions of Markov games", None)
-        i = self._index(key)
-        return jax.numpy.asarray(self.reward)[i], jax.numpy.asarray(self.transition)[i]
+        import jax.numpy as jnp
 
-    def _index(self, key: jax.Array) -> Any:
+        i = self._index(key)
+        return jnp.asarray(self.reward)[i], jnp.asarray(self.transition)[i]
+
+    def _index(self, key: "jax.Array") -> Any:
+        import jax
+
         return jax.random.randint(key, (), 0, self.count)
 
-    def order(self, games: int, key: jax.Array) -> np.ndarray:
+    def order(self, games: int, key: "jax.Array") -> np.ndarray:
         """Return indices of games in random order; every game comes once before any comes again."""
+        import jax
+
         whole = -(-games // self.count)
         keys = [jax.random.fold_in(key, turn) for turn in range(whole)]
         turns = [np.asarray(jax.random.permutation(key, self.count)) for key in keys]

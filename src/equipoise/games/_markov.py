@@ -1,16 +1,16 @@
 """Markov games: zero-sum games of two players (single or batched) and general-sum games."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Float
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import BatchedGame, Labels
+
+if TYPE_CHECKING:
+    import jax
 
 #: Longest horizon allowed; policies and certificates are computed step by step.
 LONGEST = 100_000
@@ -45,11 +45,11 @@ class MarkovGame(BatchedGame):
 
     kind: ClassVar[str] = "markov"
     #: (..., states, rows, columns), or one such array for each player.
-    reward: Float[np.ndarray | jax.Array, "..."]
-    transition: Float[np.ndarray | jax.Array, "..."]
-    discount: float = eqx.field(static=True)
-    horizon: int | None = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    reward: "np.ndarray | jax.Array"
+    transition: "np.ndarray | jax.Array"
+    discount: float = static()
+    horizon: int | None = static()
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class MarkovGame(BatchedGame):
         _check_shapes(reward, transition)
         checks.check_finite("reward", reward)
         transition = checks.check_probabilities("transition", transition)
-        self.horizon = None if horizon is None else checks.check_count("horizon", horizon)
-        if self.horizon is not None and self.horizon > LONGEST:
+        horizon = None if horizon is None else checks.check_count("horizon", horizon)
+        if horizon is not None and horizon > LONGEST:
             expected = f"at most {LONGEST:,} steps"
-            raise InputError("horizon", expected, f"{self.horizon:g}", "use a discount instead")
+            raise InputError("horizon", expected, f"{horizon:g}", "use a discount instead")
         if discount is None and horizon is None:
             raise InputError("discount", "a number in [0, 1) for a game without horizon", None)
         discount = 1.0 if discount is None else discount
@@ -76,11 +76,10 @@ class MarkovGame(BatchedGame):
             checks.check_discount(discount)
         else:
             checks.check_range("discount", discount, 0.0, 1.0)
-        self.reward = reward
-        self.transition = frozen(transition)
-        self.discount = float(discount)
+        self._set(reward=reward, transition=frozen(transition))
         names = {"players": self.players, "actions": self.actions, "states": self.states}
-        self.labels = Labels.of(labels, **names)
+        labels = Labels.of(labels, **names)
+        self._set(discount=float(discount), horizon=horizon, labels=labels)
 
     @property
     def zero_sum(self) -> bool:

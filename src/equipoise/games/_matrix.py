@@ -1,15 +1,15 @@
 """Two-player zero-sum matrix games, one or many at once."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Float
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import read_only
+from equipoise.core.values import read_only, static
 from equipoise.games._game import BatchedGame, Labels
+
+if TYPE_CHECKING:
+    import jax
 
 
 class MatrixGame(BatchedGame):
@@ -31,8 +31,9 @@ class MatrixGame(BatchedGame):
 
     kind: ClassVar[str] = "matrix"
     _instead: ClassVar[str] = "use NormalFormGame(A, B) where the players have a table each"
-    payoff: Float[np.ndarray | jax.Array, "*batch rows columns"]
-    labels: Labels = eqx.field(static=True)
+    #: (..., rows, columns).
+    payoff: "np.ndarray | jax.Array"
+    labels: Labels = static()
 
     def __init__(self, payoff: Any, *, labels: Any = None):
         tables = isinstance(payoff, list | tuple) and len(payoff) == 2
@@ -43,8 +44,8 @@ class MatrixGame(BatchedGame):
             raise InputError("payoff", expected, "a list of two", f"{self._instead}, {batch}")
         checks.check_ndim("payoff", payoff, 2, "(..., rows, columns)")
         checks.check_finite("payoff", payoff)
-        self.payoff = payoff
-        self.labels = Labels.of(labels, players=2, actions=payoff.shape[-2:])
+        labels = Labels.of(labels, players=2, actions=payoff.shape[-2:])
+        self._set(payoff=payoff, labels=labels)
 
     @property
     def players(self) -> int:

@@ -2,11 +2,10 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
@@ -15,7 +14,7 @@ from equipoise.core.results import SMALLEST
 from equipoise.core.rounding import EPS, TINY
 from equipoise.core.routes import Graph
 from equipoise.core.text import About
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, is_jax, read_only, static
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._link_costs import check_function, integral, values_of
 from equipoise.games._network_tables import SPARSE, from_matrix, nodes_of, numbered, populations
@@ -92,11 +91,11 @@ class NetworkGame(SingleGame):
     classes: np.ndarray
     values_of_time: np.ndarray
     positions: np.ndarray | None
-    cost: Callable[[Any], Any] | None = eqx.field(static=True)
-    derivative: Callable[[Any], Any] | None = eqx.field(static=True)
-    first_through: int = eqx.field(static=True)
-    atomic: bool = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    cost: Callable[[Any], Any] | None = static()
+    derivative: Callable[[Any], Any] | None = static()
+    first_through: int = static()
+    atomic: bool = static()
+    labels: Labels = static()
 
     def __init__(
         self,
@@ -124,13 +123,15 @@ class NetworkGame(SingleGame):
     ):
         numbers = (demand, free_flow, b, rise, capacity, power, fixed, tolls, values_of_time)
         checks.check_known("demand and costs", numbers)
-        self.tails, self.heads = nodes_of("tails", tails), nodes_of("heads", heads)
-        checks.check_shape("heads", self.heads, self.tails.shape, "one for each link, like tails")
+        tails, heads = nodes_of("tails", tails), nodes_of("heads", heads)
+        checks.check_shape("heads", heads, tails.shape, "one for each link, like tails")
         if origins is None:
             origins, destinations, demand, classes = from_matrix(demand)
-        self.origins, self.destinations, self.demand, self.classes = populations(
+        origins, destinations, demand, classes = populations(
             origins, destinations, demand, classes, np.size(values_of_time)
         )
+        self._set(tails=tails, heads=heads, origins=origins, destinations=destinations)
+        self._set(demand=demand, classes=classes, atomic=bool(atomic))
         most = SPARSE + 10 * self.links
         if self.nodes > most:
             expected = f"nodes with numbers below {most:,} for {self.links:,} links"
@@ -139,33 +140,32 @@ class NetworkGame(SingleGame):
         count = int(self.classes.max()) + 1
         types = count if values_of_time is None else np.size(values_of_time)
         counts = {"players": len(self.demand), "types": types}
-        self.labels = Labels.of(labels, **counts, states=self.nodes)  # errors name nodes
-        self.free_flow = self._by_link("free_flow", free_flow)
+        self._set(labels=Labels.of(labels, **counts, states=self.nodes))  # errors name nodes
+        free_flow = self._by_link("free_flow", free_flow)
         if rise is None:
-            rise = self.free_flow * self._by_link("b", b)
-        self.rise, self.power = self._by_link("rise", rise), self._by_link("power", power)
-        self.capacity, self.fixed = (
-            self._by_link("capacity", capacity),
-            self._by_link("fixed", fixed),
-        )
-        self.tolls = self._by_link("tolls", tolls, least=-np.inf)
+            rise = free_flow * self._by_link("b", b)
+        self._set(free_flow=free_flow, rise=self._by_link("rise", rise))
+        self._set(power=self._by_link("power", power), capacity=self._by_link("capacity", capacity))
+        self._set(fixed=self._by_link("fixed", fixed))
+        self._set(tolls=self._by_link("tolls", tolls, least=-np.inf))
         empty = self._grows & ~(self.capacity > 0.0)
         if empty.any() and cost is None:
             found = f"{self.capacity[empty][0]:g} on {self._link(empty)}"
             raise InputError("capacity", "positive numbers on links whose cost increases", found)
         values = np.ones(count) if values_of_time is None else values_of_time
-        self.values_of_time = read_only("values_of_time", values)
+        self._set(values_of_time=read_only("values_of_time", values))
         if self.values_of_time.ndim != 1 or len(self.values_of_time) < count:
             found = f"shape {self.values_of_time.shape}"
             raise InputError("values_of_time", f"one for each of {count} classes", found)
         if not (np.isfinite(self.values_of_time) & (self.values_of_time > 0)).all():
             raise InputError("values_of_time", "positive numbers", values)
-        self.first_through = checks.check_count("first_through", first_through, 0)
-        self.positions = None if positions is None else read_only("positions", positions)
-        if self.positions is not None:
-            checks.check_shape("positions", self.positions, (self.nodes, 2), "one for each node")
-            checks.check_finite("positions", self.positions)
-        self.cost, self.derivative, self.atomic = cost, derivative, bool(atomic)
+        positions = None if positions is None else read_only("positions", positions)
+        if positions is not None:
+            checks.check_shape("positions", positions, (self.nodes, 2), "one for each node")
+            checks.check_finite("positions", positions)
+        first_through = checks.check_count("first_through", first_through, 0)
+        self._set(positions=positions, first_through=first_through)
+        self._set(cost=cost, derivative=derivative)
         if cost is not None:
             check_function(cost, derivative, self.links, float(self.demand.sum()))
         low = self.costs(np.zeros(self.links))
@@ -459,18 +459,6 @@ class NetworkGame(SingleGame):
         parts = np.split(order, cuts)
         return [(int(self.classes[p[0]]), int(self.origins[p[0]]), p) for p in parts]
 
-    def replace(self, **changes: Any) -> "NetworkGame":
-        """Return the same game with some arguments changed.
-
-        **Example**
-
-        >>> import equipoise as eq
-        >>> game = eq.games.load("braess-network").replace(tolls=[0, 0, 0, 0, 9])
-        >>> game.costs([0, 0, 0, 0, 0]).tolist()
-        [[0.0, 50.0, 50.0, 0.0, 19.0]]
-        """
-        return NetworkGame(**{f.name: getattr(self, f.name) for f in fields(self)} | changes)
-
     @property
     def _grows(self) -> np.ndarray:
         return (self.rise > 0.0) & (self.power > 0.0)
@@ -486,6 +474,4 @@ class NetworkGame(SingleGame):
 
 
 def _is_jax(function: Any, links: int) -> bool:
-    import jax
-
-    return isinstance(function(np.zeros(links)), jax.Array)
+    return is_jax(function(np.zeros(links)))

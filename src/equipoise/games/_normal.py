@@ -1,16 +1,16 @@
 """General-sum normal-form games with any number of players, single or in batches."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Float
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import BatchedGame, Labels
 from equipoise.games._matrix import MatrixGame
+
+if TYPE_CHECKING:
+    import jax
 
 
 class NormalFormGame(BatchedGame):
@@ -36,10 +36,10 @@ class NormalFormGame(BatchedGame):
 
     kind: ClassVar[str] = "normal-form"
     #: (..., players, actions of each player).
-    payoffs: Float[np.ndarray | jax.Array, "..."]
+    payoffs: "np.ndarray | jax.Array"
     #: Number of players.
-    player_count: int = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    players: int = static()  # pyright: ignore[reportIncompatibleMethodOverride]
+    labels: Labels = static()
 
     def __init__(self, payoffs: Any, *more: Any, players: int | None = None, labels: Any = None):
         if more:
@@ -66,14 +66,8 @@ class NormalFormGame(BatchedGame):
                 f"for one game with {' x '.join(map(str, shape[1:]))} actions",
             )
         checks.check_finite("payoffs", payoffs)
-        self.payoffs = payoffs
-        self.player_count = count
-        self.labels = Labels.of(labels, players=count, actions=shape[1:])
-
-    @property
-    def players(self) -> int:
-        """Number of players."""
-        return self.player_count
+        labels = Labels.of(labels, players=count, actions=shape[1:])
+        self._set(payoffs=payoffs, players=count, labels=labels)
 
     @property
     def actions(self) -> tuple[int, ...]:

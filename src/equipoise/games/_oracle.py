@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError
-from equipoise.core.values import frozen, read_only
+from equipoise.core.values import frozen, read_only, static
 from equipoise.games._callables import call
 from equipoise.games._game import Labels, SingleGame
 
@@ -46,27 +45,26 @@ class OracleGame(SingleGame):
     _who: ClassVar[str] = "agent"
     _measure: ClassVar[str] = "mean cost"
     sizes: np.ndarray
-    cost: Callable[[Any], Any] = eqx.field(static=True)
-    best: Callable[[Any], Any] = eqx.field(static=True)
-    resources: int = eqx.field(static=True)
-    labels: Labels = eqx.field(static=True)
+    cost: Callable[[Any], Any] = static()
+    best: Callable[[Any], Any] = static()
+    resources: int = static()
+    labels: Labels = static()
 
     def __init__(self, cost: Any, best: Any, resources: int, sizes: Any = None, labels: Any = None):
         for name, function in (("cost", cost), ("best", best)):
             if not callable(function):
                 raise InputError(name, "a function", type(function).__name__)
-        self.cost, self.best = cost, best
-        self.resources = checks.check_count("resources", resources)
+        self._set(cost=cost, best=best, resources=checks.check_count("resources", resources))
         first = np.asarray(call(best, self.costs(np.zeros(self.resources))), np.float64)
         if first.ndim != 2:
             expected = f"shape (populations, {self.resources})"
             raise InputError("best", expected, f"shape {first.shape}")
-        self.sizes = frozen(np.ones(len(first))) if sizes is None else read_only("sizes", sizes)
-        checks.check_shape("sizes", self.sizes, (len(first),), "one for each row of best")
-        if not (np.isfinite(self.sizes) & (self.sizes > 0.0)).all():
-            raise InputError("sizes", "positive numbers", self.sizes)
+        sizes = frozen(np.ones(len(first))) if sizes is None else read_only("sizes", sizes)
+        checks.check_shape("sizes", sizes, (len(first),), "one for each row of best")
+        if not (np.isfinite(sizes) & (sizes > 0.0)).all():
+            raise InputError("sizes", "positive numbers", sizes)
+        self._set(sizes=sizes, labels=Labels.of(labels, players=len(first)))
         self.replies(self.costs(first.sum(0)))
-        self.labels = Labels.of(labels, players=len(first))
 
     def costs(self, x: Any) -> np.ndarray:
         """(resources,): the checked cost of each resource at its use."""

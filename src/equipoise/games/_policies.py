@@ -7,7 +7,6 @@ through a single table of kinds. Functions that take a policy also take plain tu
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, final
 
-import equinox as eqx
 import numpy as np
 
 from equipoise.core import checks
@@ -15,7 +14,7 @@ from equipoise.core.errors import InputError
 from equipoise.core.html import format_value
 from equipoise.core.reductions import total
 from equipoise.core.text import About, play_in_words
-from equipoise.core.values import frozen, read_only, read_only_integers
+from equipoise.core.values import blank, frozen, read_only, read_only_integers, static
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._policy import Policy
 
@@ -60,7 +59,8 @@ class Profile(Policy):
                 "one array of probabilities for each player, as a tuple or list",
                 type(strategies).__name__,
             )
-        self.strategies = tuple(_strategy(f"strategies[{i}]", s) for i, s in enumerate(strategies))
+        parts = (_strategy(f"strategies[{i}]", s) for i, s in enumerate(strategies))
+        self._set(strategies=tuple(parts))
 
     @classmethod
     def computed(cls, *strategies: Any) -> "Profile":
@@ -71,8 +71,8 @@ class Profile(Policy):
         for array in strategies:
             if isinstance(array, np.ndarray):  # JAX arrays are read-only already
                 array.setflags(write=False)
-        profile = object.__new__(cls)
-        object.__setattr__(profile, "strategies", strategies)
+        profile = blank(cls)
+        profile._set(strategies=strategies)
         return profile
 
     def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
@@ -142,17 +142,18 @@ class JointPolicy(Policy):
     kind: ClassVar[str] = "joint"
     #: Probability of each action profile.
     joint: np.ndarray
-    players: int = eqx.field(static=True)
+    players: int = static()
 
     def __init__(self, joint: Any, players: Any = None):
         joint = read_only("joint", joint)
         checks.check_ndim("joint", joint, 1, "(..., actions of each player...)")
         players = joint.ndim if players is None else np.asarray(players).item()  # from files
-        self.players = checks.check_count("players", players)
-        if self.players > joint.ndim:
-            raise InputError("joint", f"an axis for each of {self.players} players", joint.shape)
-        flat = joint.reshape(*joint.shape[: joint.ndim - self.players], -1)
-        self.joint = frozen(checks.check_probabilities("joint", flat).reshape(joint.shape))
+        players = checks.check_count("players", players)
+        if players > joint.ndim:
+            raise InputError("joint", f"an axis for each of {players} players", joint.shape)
+        flat = joint.reshape(*joint.shape[: joint.ndim - players], -1)
+        joint = frozen(checks.check_probabilities("joint", flat).reshape(joint.shape))
+        self._set(joint=joint, players=players)
 
     @property
     def actions(self) -> tuple[int, ...]:
@@ -225,12 +226,13 @@ class Mixture(Policy):
     def __init__(self, policies: Any, weights: Any = None):
         policies = read_only("policies", policies)
         checks.check_ndim("policies", policies, 3, "(components, ..., agents, actions)")
-        self.policies = frozen(checks.check_probabilities("policies", policies))
+        policies = frozen(checks.check_probabilities("policies", policies))
         if weights is None:
             weights = np.full(len(policies), 1.0 / len(policies))
         weights = read_only("weights", weights)
         checks.check_shape("weights", weights, (len(policies),), "one for each component")
-        self.weights = frozen(checks.check_probabilities("weights", weights))
+        weights = frozen(checks.check_probabilities("weights", weights))
+        self._set(policies=policies, weights=weights)
 
     def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
         """Return what each agent plays on average over the components."""
@@ -302,13 +304,13 @@ class ContinuousPolicy(Policy):
         # One context, whose axis was left out: add it.
         missing = (points.ndim - support) % 2 == 1
         points = points[None] if missing else points
-        self.points = frozen(points if np.abs(points).max() <= 1.0 else np.clip(points, -1.0, 1.0))
+        points = frozen(points if np.abs(points).max() <= 1.0 else np.clip(points, -1.0, 1.0))
         if weights is not None:
             array = read_only("weights", weights)
             array = array[None] if missing else array
-            checks.check_shape("weights", array, self.points.shape, "the shape of points")
+            checks.check_shape("weights", array, points.shape, "the shape of points")
             weights = frozen(checks.check_probabilities("weights", array))
-        self.weights = weights
+        self._set(points=points, weights=weights)
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
@@ -366,9 +368,11 @@ class AggregativePolicy(Policy):
     actions: np.ndarray
 
     def __init__(self, rows: Any, counts: Any, actions: Any):
-        self.rows = read_only_integers("rows", rows)
-        self.counts = read_only_integers("counts", counts)
-        self.actions = read_only_integers("actions", actions)
+        self._set(
+            rows=read_only_integers("rows", rows),
+            counts=read_only_integers("counts", counts),
+            actions=read_only_integers("actions", actions),
+        )
         if self.rows.ndim != 1 or self.counts.shape != self.rows.shape:
             raise InputError(
                 "counts",

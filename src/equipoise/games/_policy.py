@@ -1,18 +1,15 @@
 """Base class of all kinds of policies: what they share, and their plain form."""
 
-import inspect
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.core import InputError, checks
+from equipoise.core import checks
 from equipoise.core.text import About
 from equipoise.core.values import Value
-
-_Policy = TypeVar("_Policy", bound="Policy")
 
 
 class Policy(Value):
@@ -30,6 +27,7 @@ class Policy(Value):
 
     #: Name of this kind in files and records.
     kind: ClassVar[str]
+    _noun: ClassVar[str] = "policy"
 
     @abstractmethod
     def __init__(self, *parts: Any, **more: Any):
@@ -52,32 +50,9 @@ class Policy(Value):
     def in_words(self, about: About) -> tuple[int, Iterator[tuple[str, ...]]]:
         """Return the number of rows that describe the policy, and the rows, by names."""
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the policy as a dictionary with `kind` and one entry per part."""
-        plain: dict[str, Any] = {"kind": self.kind}
-        for field in fields(self):
-            part = getattr(self, field.name)
-            if isinstance(part, tuple):
-                part = {str(i): np.asarray(array) for i, array in enumerate(part)}
-            if part is not None:
-                plain[field.name] = part
-        return plain
-
     @classmethod
-    def from_plain(cls: type[_Policy], plain: Mapping[str, Any]) -> _Policy:
-        """Rebuild a policy from its plain form. Arrays may be nested lists, as in JSON."""
-        if plain.get("kind", cls.kind) != cls.kind:
-            raise ValueError(f"kind: expected {cls.kind!r}, found {plain['kind']!r}")
-        parts = {name: part for name, part in plain.items() if name != "kind"}
-        parameters = inspect.signature(cls).parameters.values()
-        parameters = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
-        unknown = sorted(set(parts) - {p.name for p in parameters})
-        missing = [p.name for p in parameters if p.default is p.empty and p.name not in parts]
-        if unknown or missing:
-            expected = f"{', '.join(p.name for p in parameters)} for a policy of kind {cls.kind}"
-            found = ", ".join(sorted(map(str, parts))) or "nothing"
-            raise InputError("policy", expected, found)
-        return cls(**{name: checks.plain_numbers(name, part) for name, part in parts.items()})
+    def _restored(cls, name: str, plain: Any) -> Any:
+        return checks.plain_numbers(name, plain)
 
 
 def _shown(array: Any, prefix: str) -> str:

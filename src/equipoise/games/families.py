@@ -9,19 +9,16 @@ The functions at the end of this module build families.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks
 from equipoise.core.errors import named_arguments
-from equipoise.core.precision import double_precision
-from equipoise.core.randomness import as_key
-from equipoise.core.values import NamedArguments, frozen
+from equipoise.core.values import Value, frozen, is_array, register_all, static
 from equipoise.games._interaction_families import (
     InteractionFamily,
     congestion,
@@ -34,6 +31,9 @@ from equipoise.games._listed_games import ListedGames, range_of, read_games, sca
 from equipoise.games._markov import MarkovGame
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._mixed_families import KINDS, MixedRewards, check_kinds
+
+if TYPE_CHECKING:
+    import jax
 
 __all__ = [
     "KINDS",
@@ -58,7 +58,7 @@ BLOCK_GAMES = 256
 BLOCK_ENTRIES = 1 << 20
 
 
-class Draw(eqx.Module):
+class Draw(Value):
     """A distribution of one array: the rewards of a game, or its transitions.
 
     Subclass it to write a family of your own, and pass an instance to `Family`. The call must be
@@ -79,16 +79,24 @@ class Draw(eqx.Module):
     (10, 3, 3)
     """
 
+    _noun: ClassVar[str] = "draw"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.kind = cls.__name__
+
     @abstractmethod
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> "jax.Array":
         """Draw one array of the given shape."""
 
 
 class UniformRewards(Draw):
     """Independent rewards, uniform on [0, 1]."""
 
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> "jax.Array":
         """Draw the rewards of one game."""
+        import jax
+
         return jax.random.uniform(key, shape)
 
 
@@ -98,8 +106,11 @@ class GaussianRewards(Draw):
     mean: float
     scale: float
 
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> "jax.Array":
         """Draw the rewards of one game."""
+        import jax
+        import jax.numpy as jnp
+
         low, high = (0.0 - self.mean) / self.scale, (1.0 - self.mean) / self.scale
         z = jax.random.truncated_normal(key, low, high, shape)
         return jnp.clip(self.mean + self.scale * z, 0.0, 1.0)
@@ -108,13 +119,16 @@ class GaussianRewards(Draw):
 class PerturbedRewards(Draw):
     """The rewards of a base game plus uniform noise on [-scale, scale], clipped to [0, 1]."""
 
-    base: np.ndarray | jax.Array
+    base: "np.ndarray | jax.Array"
     scale: float
     #: Rewards of the base game as it was, which became 0 and 1.
-    reward_range: tuple[float, float] = eqx.field(static=True, default=(0.0, 1.0))
+    reward_range: tuple[float, float] = static(default=(0.0, 1.0))
 
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> "jax.Array":
         """Draw the rewards of one game."""
+        import jax
+        import jax.numpy as jnp
+
         noise = jax.random.uniform(key, shape, minval=-self.scale, maxval=self.scale)
         return jnp.clip(self.base + noise, 0.0, 1.0)
 
@@ -126,10 +140,13 @@ class DirichletTransitions(Draw):
     almost everywhere); 0.1 makes transitions nearly deterministic, so that dynamics matter.
     """
 
-    concentration: float = eqx.field(static=True)
+    concentration: float = static()
 
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> "jax.Array":
         """Draw the transitions of one game."""
+        import jax
+        import jax.numpy as jnp
+
         if self.concentration == 1.0:  # the usual case; avoids the rejection loop below
             p = jax.random.exponential(key, shape)
         else:
@@ -140,17 +157,29 @@ class DirichletTransitions(Draw):
 class PerturbedTransitions(Draw):
     """(base + scale * uniform draw from the simplex) / (1 + scale)."""
 
-    base: np.ndarray | jax.Array
+    base: "np.ndarray | jax.Array"
     scale: float
 
-    def __call__(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def __call__(self, key: "jax.Array", shape: tuple[int, ...]) -> "jax.Array":
         """Draw the transitions of one game."""
+        import jax.numpy as jnp
+
         noise = DirichletTransitions(1.0)(key, shape)
         p = jnp.asarray(self.base) + self.scale * noise
         return p / p.sum(-1, keepdims=True)
 
 
-class Family(eqx.Module, metaclass=NamedArguments):
+#: Parts of a family that its plain form may hold, by kind.
+_PARTS: dict[str, type[Value]] = {
+    part.kind: part
+    for part in (
+        *(UniformRewards, GaussianRewards, PerturbedRewards, MixedRewards, ListedGames),
+        *(DirichletTransitions, PerturbedTransitions, MatrixGame, MarkovGame),
+    )
+}
+
+
+class Family(Value):
     """A distribution over games of one shape. Build one with the functions of this module.
 
     **Example**
@@ -164,22 +193,31 @@ class Family(eqx.Module, metaclass=NamedArguments):
     """
 
     #: Name of the family in tables and run folders.
-    name: str = eqx.field(static=True)
+    name: str = static()
     #: (rows, columns)
-    actions: tuple[int, int] = eqx.field(static=True)
+    actions: tuple[int, int] = static()
     #: Draws the rewards of a game.
     rewards: Draw | MixedRewards | ListedGames
     #: Number of states of a Markov game; None for matrix games.
-    states: int | None = eqx.field(static=True, default=None)
+    states: int | None = static(default=None)
     #: Discount factor of a Markov game.
-    discount: float = eqx.field(static=True, default=0.0)
+    discount: float = static(default=0.0)
     #: Draws the transitions of a Markov game; None for matrix games.
     transitions: Draw | None = None
     #: The game the family is centred on, if any.
     base: MatrixGame | MarkovGame | None = None
     #: Whether rewards are independent and, with equal numbers of actions, `r` and `1 - r` have the
     #: same law, so that swapping the players leaves the family unchanged. False around a base game.
-    symmetric: bool = eqx.field(static=True, default=False)
+    symmetric: bool = static(default=False)
+
+    @classmethod
+    def _restored(cls, name: str, plain: Any) -> Any:
+        if not isinstance(plain, Mapping):
+            return super()._restored(name, plain)
+        kind = str(plain.get("kind"))[:40]
+        if kind not in _PARTS:
+            raise InputError(f"{name}.kind", f"one of {', '.join(_PARTS)}", repr(kind))
+        return _PARTS[kind].from_plain(plain)
 
     @property
     def reward_range(self) -> tuple[float, float]:
@@ -200,7 +238,7 @@ class Family(eqx.Module, metaclass=NamedArguments):
             raise InputError("family", expected, f"none in {self.name!r}")
         return replace(self, rewards=self.rewards.held_out)
 
-    def draw(self, key: jax.Array) -> MatrixGame | MarkovGame:
+    def draw(self, key: "jax.Array") -> MatrixGame | MarkovGame:
         """Draw one game from one JAX key; may be traced, `vmap`ped and compiled."""
         labels = None if self.base is None else self.base.labels
         if self.states is None:
@@ -210,6 +248,8 @@ class Family(eqx.Module, metaclass=NamedArguments):
             return MarkovGame(*self.rewards.markov(key, shape), self.discount)
         if self.transitions is None:
             raise InputError("transitions", "the transitions of a family of Markov games", None)
+        import jax
+
         reward_key, transition_key = jax.random.split(key)
         return MarkovGame(
             self.rewards(reward_key, shape),
@@ -218,7 +258,7 @@ class Family(eqx.Module, metaclass=NamedArguments):
             labels=labels,
         )
 
-    def sizes(self, key: jax.Array) -> tuple[Any, Any, Any]:
+    def sizes(self, key: "jax.Array") -> tuple[Any, Any, Any]:
         """Return the numbers of actions and states in use in the game that `draw` makes of a key.
 
         A matrix game counts as one state.
@@ -243,23 +283,20 @@ class Family(eqx.Module, metaclass=NamedArguments):
         # The block size does not depend on the number of games requested.
         entries = self.actions[0] * self.actions[1] * (self.states or 1) ** 2
         if isinstance(self.rewards, ListedGames):
-            drawn = self._listed(count, as_key(key))
-            return drawn[0] if games is None else drawn
-        block, key = max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries)), as_key(key)
-        with double_precision():
-            blocks = [
-                jax.tree.map(np.asarray, _draw_block(self, key, np.arange(block) + start))
-                for start in range(0, count, block)
-            ]
-        drawn = frozen(jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks))
+            drawn = self._listed(count, key)
+        else:
+            drawn = _drawn(self, count, max(1, min(BLOCK_GAMES, BLOCK_ENTRIES // entries)), key)
         return drawn[0] if games is None else drawn
 
-    def _listed(self, count: int, key: jax.Array) -> MatrixGame | MarkovGame:
+    def _listed(self, count: int, key: Any) -> MatrixGame | MarkovGame:
         """Take listed games in random order, each once before any comes again."""
+        from equipoise.core.randomness import as_key
+
         listed = self.rewards
         if not isinstance(listed, ListedGames):
             raise InputError("rewards", "a list of games", type(listed).__name__)
-        index, labels = listed.order(count, key), None if self.base is None else self.base.labels
+        labels = None if self.base is None else self.base.labels
+        index = listed.order(count, as_key(key))
         reward = np.asarray(listed.reward, float)[index]
         if listed.transition is None:
             return MatrixGame(reward, labels=labels)
@@ -267,12 +304,46 @@ class Family(eqx.Module, metaclass=NamedArguments):
         return MarkovGame(reward, moves, self.discount, labels=labels)
 
 
-@eqx.filter_jit
-def _draw_block(family: Family, key: jax.Array, indices: np.ndarray | jax.Array) -> Any:
-    # Compilers round differently for different sizes. Blocks of one size keep game i identical
-    # to the last bit however many games are drawn, and are compiled only once.
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(indices)
-    return jax.vmap(family.draw)(keys)
+def _drawn(family: Family, count: int, block: int, key: Any) -> Any:
+    """Draw games in blocks of one size, which is compiled once."""
+    import jax
+
+    from equipoise.core.precision import double_precision
+    from equipoise.core.randomness import as_key
+
+    register_all()  # the family may be older than JAX
+    key = as_key(key)
+    leaves, structure = jax.tree.flatten(family)
+    arrays = [leaf for leaf in leaves if is_array(leaf)]
+    # Numbers are constants of the program; arrays are its arguments.
+    numbers = tuple(None if is_array(leaf) else leaf for leaf in leaves)
+    with double_precision():
+        blocks = [
+            _draw_block()((structure, numbers), arrays, key, np.arange(block) + start)
+            for start in range(0, count, block)
+        ]
+        blocks = [jax.tree.map(np.asarray, part) for part in blocks]
+    return frozen(jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks))
+
+
+@cache
+def _draw_block() -> Callable[..., Any]:
+    """Return the program that draws a block of games.
+
+    Compilers round differently for different sizes. Blocks of one size keep game i identical
+    to the last bit however many games are drawn, and are compiled only once.
+    """
+    import jax
+
+    def draw(fixed: Any, arrays: list[Any], key: Any, indices: Any) -> Any:
+        structure, numbers = fixed
+        rest = iter(arrays)
+        leaves = [next(rest) if leaf is None else leaf for leaf in numbers]
+        family = jax.tree.unflatten(structure, leaves)
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(indices)
+        return jax.vmap(family.draw)(keys)
+
+    return jax.jit(draw, static_argnums=0)
 
 
 def _family(
@@ -418,6 +489,10 @@ def of(games: Any, *, held_out: float = 0.2, name: str = "listed", key: Any = 0)
     >>> family.actions, family.rewards.count, family.held_out.rewards.count, family.reward_range
     ((2, 3), 8, 2, (-5.0, 5.0))
     """
+    import jax
+
+    from equipoise.core.randomness import as_key
+
     checks.check_range("held_out", held_out, 0.0, 1.0, high_open=True)
     batch = read_games(games)
     rewards = batch.payoff if isinstance(batch, MatrixGame) else batch.reward

@@ -1,5 +1,6 @@
 """Players that learn an unseen game in context: pre-trained and hand-built transformers."""
 
+from equipoise.core.values import register_all
 from equipoise.incontext import construct, theory
 from equipoise.incontext._config import Config
 from equipoise.incontext._files import description, family_of, load, save, shipped
@@ -14,6 +15,8 @@ from equipoise.incontext.data import Batch, Dataset, dataset
 from equipoise.incontext.duel import Duel, Turn
 from equipoise.incontext.evaluation import evaluate, evaluate_saved
 from equipoise.incontext.theory import distance
+
+register_all()  # games that are older than JAX
 
 __all__ = [
     "BEST",

@@ -12,6 +12,7 @@ import numpy as np
 from equipoise.core import InputError, checks, weights
 from equipoise.core.errors import named_arguments
 from equipoise.core.plain import read_json
+from equipoise.core.values import Value
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family, ListedGames
 from equipoise.incontext._config import Config
@@ -74,7 +75,7 @@ def _plain(value: Any) -> Any:
     """Return a parameter of a distribution as plain data; of other objects, the type alone."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    if isinstance(value, eqx.Module):
+    if isinstance(value, Value):
         return {"kind": type(value).__name__, **{k: _plain(v) for k, v in vars(value).items()}}
     if isinstance(value, bool | int | float | str | None | tuple | list | dict):
         return value

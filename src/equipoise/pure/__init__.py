@@ -6,6 +6,9 @@ They take and return JAX arrays, on the device and in the precision of their inp
 differentiable, so that an equilibrium can be a layer of a neural network.
 """
 
+from equipoise.core.values import register_all
 from equipoise.pure._matrix import ZeroSum, gains, normal_form_gains, zero_sum
+
+register_all()  # games that are older than JAX
 
 __all__ = ["ZeroSum", "gains", "normal_form_gains", "zero_sum"]
