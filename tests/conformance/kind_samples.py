@@ -1,21 +1,11 @@
 """A small game and a policy of every kind."""
 
-import dataclasses
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 import equipoise as eq
-
-
-def labelled(game: Any, **labels: Any) -> Any:
-    """The same game with labels."""
-    fields = {f.name: getattr(game, f.name) for f in dataclasses.fields(game)}
-    fields = {name: value for name, value in fields.items() if name != "labels"}
-    if "action_counts" in fields:
-        fields["actions"] = fields.pop("action_counts")
-    return type(game)(**fields, labels=labels)
 
 
 @cache
@@ -29,17 +19,13 @@ def games() -> dict[str, Any]:
         "markov": eq.games.load("hide-or-run"),
         "aggregative": eq.games.load("two-roads", agents=100),
         "aggregative-markov": eq.games.load("bus-or-car", agents=100, horizon=2),
-        "contextual": labelled(
-            family(agents=3, actions=2, contexts=2).sample(key=0),
-            players=agents,
-            actions=[["left", "right"]],
-        ),
-        "decoupled-markov": labelled(
-            family(agents=3, actions=2, states=2, horizon=2).sample(key=0),
-            players=agents,
-            states=["rested", "tired"],
-        ),
-        "continuous": labelled(eq.games.load("stamina-continuous", agents=3), players=agents),
+        "contextual": family(agents=3, actions=2, contexts=2)
+        .sample(key=0)
+        .replace(labels={"players": agents, "actions": [["left", "right"]]}),
+        "decoupled-markov": family(agents=3, actions=2, states=2, horizon=2)
+        .sample(key=0)
+        .replace(labels={"players": agents, "states": ["rested", "tired"]}),
+        "continuous": eq.games.load("stamina-continuous", agents=3).replace(labels={"players": agents}),
         "network": eq.games.load("grid-city", rows=3, columns=3, zones=4),
         "oracle": eq.games.load("charging-schedules"),
     }

@@ -96,7 +96,7 @@ class TestPlainForms:
     @VALUES
     def test_wrong_names_and_kinds_are_refused(self, name):
         value = SAMPLES[name]
-        with pytest.raises(ValueError, match=r"(game|policy): expected .*; found nothing"):
+        with pytest.raises(ValueError, match=r"^(game|policy): expected .*[;,] found nothing"):
             type(value).from_plain({})
         with pytest.raises(ValueError, match="kind: expected '.*', found 'other'"):
             type(value).from_plain({"kind": "other"})
