@@ -25,7 +25,9 @@ def games() -> dict[str, Any]:
         "decoupled-markov": family(agents=3, actions=2, states=2, horizon=2)
         .sample(key=0)
         .replace(labels={"players": agents, "states": ["rested", "tired"]}),
-        "continuous": eq.games.load("stamina-continuous", agents=3).replace(labels={"players": agents}),
+        "continuous": eq.games.load("stamina-continuous", agents=3).replace(
+            labels={"players": agents}
+        ),
         "network": eq.games.load("grid-city", rows=3, columns=3, zones=4),
         "oracle": eq.games.load("charging-schedules"),
     }

@@ -54,7 +54,7 @@ class TestValues:
         value = values()[kind]
         parts = value.arguments()
         own = {n: np.array(a) for n, a in parts.items() if isinstance(a, np.ndarray)}
-        if not own or kind.startswith("aggregative") and values is games:
+        if not own or (kind.startswith("aggregative") and values is games):
             pytest.skip("made of more than arrays")
         made = value.replace(**own)
         for array in own.values():

@@ -98,7 +98,7 @@ class TestPlainForms:
         value = SAMPLES[name]
         with pytest.raises(ValueError, match=r"^(game|policy): expected .*[;,] found nothing"):
             type(value).from_plain({})
-        with pytest.raises(ValueError, match="kind: expected '.*', found 'other'"):
+        with pytest.raises(ValueError, match=r"kind: expected '.*', found 'other'"):
             type(value).from_plain({"kind": "other"})
 
     @VALUES
@@ -139,8 +139,7 @@ class TestOwnClasses:
         with pytest.raises(TypeError, match="abstract"):
             families.Draw()
         with pytest.raises(TypeError, match="abstract"):
-            Game = eq.games.Game
-            Game()
+            eq.games.Game()
         assert issubclass(eq.games.Game, Value)
 
 

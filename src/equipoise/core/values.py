@@ -68,6 +68,8 @@ class Value(metaclass=_Checked):
     _noun: ClassVar[str] = "value"
     #: What to use for further arguments by position.
     _instead: ClassVar[str] = ""
+    #: Attributes that hold arguments of the constructor under another name.
+    _held_by: ClassVar[Mapping[str, str]] = {}
     _registered: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -87,7 +89,7 @@ class Value(metaclass=_Checked):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments with which the constructor makes an equal value."""
-        return {name: getattr(self, name) for name in _stored(type(self))}
+        return {name: getattr(self, own) for name, own in _stored(type(self)).items()}
 
     def replace(self: _Own, **changes: Any) -> _Own:
         """Return the same value with some arguments of its constructor changed.
@@ -128,6 +130,8 @@ class Value(metaclass=_Checked):
     @classmethod
     def _restored(cls, name: str, plain: Any) -> Any:
         """Return an argument from its plain form; constructors that check take lists themselves."""
+        if isinstance(plain, Mapping):
+            return numbered(plain)
         made: Any = cls
         if not isinstance(plain, list) or not made.__dataclass_params__.init:
             return plain
@@ -228,10 +232,11 @@ def parameters(kind: type[Value]) -> dict[str, bool]:
 
 
 @cache
-def _stored(kind: type[Value]) -> tuple[str, ...]:
-    """Names of the arguments that a value has as fields or properties."""
+def _stored(kind: type[Value]) -> dict[str, str]:
+    """Names of the constructor's arguments, and of the fields or properties that hold them."""
+    own = {name: kind._held_by.get(name, name) for name in parameters(kind)}
     fields = {f.name for f in _fields(kind)}
-    return tuple(name for name in parameters(kind) if name in fields or hasattr(kind, name))
+    return {name: held for name, held in own.items() if held in fields or hasattr(kind, held)}
 
 
 def _plain(name: str, part: Any) -> Any:
@@ -257,14 +262,12 @@ def _tupled(plain: Any) -> Any:
     return tuple(map(_tupled, plain)) if isinstance(plain, list) else plain
 
 
-def numbered(plain: Any) -> Any:
+def numbered(plain: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return a dictionary whose keys are numbers again, or tuples of them.
 
     >>> numbered({"3": "triples"}), numbered({"1,2": "x"})
     ({3: 'triples'}, {(1, 2): 'x'})
     """
-    if not isinstance(plain, Mapping):
-        return plain
 
     def key(word: Any) -> Any:
         parts = word.split(",") if isinstance(word, str) else ()

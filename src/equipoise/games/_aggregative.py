@@ -1,6 +1,6 @@
 """Aggregative games: many agents who affect each other only through a sum."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -113,6 +113,7 @@ class AggregativeGame(Crowd):
     """
 
     kind: ClassVar[str] = "aggregative"
+    _held_by: ClassVar[Mapping[str, str]] = {"lipschitz": "declared_lipschitz"}
     #: (agents or types, actions, d): what each action adds to the sum.
     influence: np.ndarray
     #: (agents or types,): number of agents that each row stands for.
@@ -162,10 +163,10 @@ class AggregativeGame(Crowd):
         self._set(lipschitz=lipschitz, slopes=slopes, lipschitz_estimated=estimated)
         self._set(labels=Labels.of(labels, actions=self.actions, types=self.types))
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments with which the constructor makes an equal game."""
-        declared = None if self.lipschitz_estimated else self.slopes or self.lipschitz
-        return super().arguments() | {"lipschitz": declared}
+    @property
+    def declared_lipschitz(self) -> Any:
+        """The Lipschitz constants as declared; None if they are estimated."""
+        return None if self.lipschitz_estimated else self.slopes or self.lipschitz
 
     @property
     def reward(self) -> Callable[[Any], Any]:
@@ -294,6 +295,10 @@ class AggregativeMarkovGame(Crowd):
     """
 
     kind: ClassVar[str] = "aggregative-markov"
+    _held_by: ClassVar[Mapping[str, str]] = {
+        "lipschitz": "declared_lipschitz",
+        "transition_lipschitz": "declared_transition_lipschitz",
+    }
     influence: np.ndarray
     counts: np.ndarray
     horizon: int = static()
@@ -369,15 +374,6 @@ class AggregativeMarkovGame(Crowd):
             transition_lipschitz = float(transition_lipschitz)
         self._set(declared_lipschitz=lipschitz)
         self._set(declared_transition_lipschitz=transition_lipschitz)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments with which the constructor makes an equal game."""
-        declared = {
-            "lipschitz": self.declared_lipschitz,
-            "transition_lipschitz": self.declared_transition_lipschitz,
-        }
-        found = super().arguments()
-        return found | declared
 
     @cached_property
     def lipschitz(self) -> float:

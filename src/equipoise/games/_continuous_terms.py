@@ -17,15 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from equipoise.core import InputError, checks
-from equipoise.core.values import (
-    Value,
-    frozen,
-    is_jax,
-    numbered,
-    read_only,
-    read_only_integers,
-    static,
-)
+from equipoise.core.values import Value, frozen, is_jax, read_only, read_only_integers, static
 from equipoise.games._interactions import as_scope
 
 #: Largest number of products held in memory at once.
@@ -166,10 +158,6 @@ class PolynomialTerms(Value):
         reach = (effects.shape[2] - 1) * max(first, default=0)
         self._set(contexts=contexts, rank=max(orders, default=1))
         self._set(highest=max(highest, default=0), degree=max(own.shape[-1] - 1, reach))
-
-    @classmethod
-    def _restored(cls, name: str, plain: Any) -> Any:
-        return numbered(plain) if name in ("pairs", "groups") else plain
 
     @property
     def states(self) -> int:

@@ -15,15 +15,7 @@ from scipy.sparse import bsr_array
 
 from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
-from equipoise.core.values import (
-    Value,
-    frozen,
-    is_jax,
-    numbered,
-    read_only,
-    read_only_integers,
-    static,
-)
+from equipoise.core.values import Value, frozen, is_jax, read_only, read_only_integers, static
 
 #: Largest number of entries of a table over the joint space.
 DENSE_LIMIT = 50_000_000
@@ -109,10 +101,6 @@ class Interactions(Value):
         sizes = {(table.shape[0], table.shape[-1]) for table in self.tables.values()}
         if len(sizes) != 1:
             raise InputError("tables", "the same (situations, moves) in every order", sorted(sizes))
-
-    @classmethod
-    def _restored(cls, name: str, plain: Any) -> Any:
-        return numbered(plain) if name in ("scopes", "tables") else plain
 
     @property
     def situations(self) -> int:

@@ -15,8 +15,8 @@ from equipoise.core.rounding import EPS, TINY
 from equipoise.core.routes import Graph
 from equipoise.core.text import About
 from equipoise.core.values import frozen, is_jax, read_only, static
+from equipoise.games._callables import check_function, integral, values_of
 from equipoise.games._game import Labels, SingleGame
-from equipoise.games._link_costs import check_function, integral, values_of
 from equipoise.games._network_tables import SPARSE, from_matrix, nodes_of, numbered, populations
 from equipoise.games._road_columns import LINK_COLUMNS, column_in_words, game_columns
 

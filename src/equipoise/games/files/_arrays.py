@@ -83,21 +83,18 @@ def _number(name: str, array: np.ndarray | None, default: float) -> float:
     return array.item()
 
 
+def _arguments(game: Game) -> Arrays:
+    return {name: a for name, a in game.to_plain().items() if name not in ("kind", "labels")}
+
+
 def _normal_arrays(game: Any) -> Arrays:
     # A single game is stored without the number of players; older versions can read it.
-    players = {"players": np.int64(game.players)} if game.batch_shape else {}
-    return {"payoffs": game.payoffs} | players
+    return _arguments(game) if game.batch_shape else {"payoffs": game.payoffs}
 
 
 def _normal(arrays: Arrays, labels: Any) -> NormalFormGame:
     players = arrays["players"].item() if "players" in arrays else None
     return NormalFormGame(arrays["payoffs"], players=players, labels=labels)
-
-
-def _markov_arrays(game: Any) -> Arrays:
-    arrays = {"reward": game.reward, "transition": game.transition}
-    arrays["discount"] = np.float64(game.discount)
-    return arrays if game.horizon is None else arrays | {"horizon": np.int64(game.horizon)}
 
 
 def _markov(arrays: Arrays, labels: Any) -> MarkovGame:
@@ -200,9 +197,7 @@ _NETWORK = (
 def _network_arrays(game: Any) -> Arrays:
     if game.cost is not None:
         raise InputError("game", "costs given by numbers, because files hold arrays", "a function")
-    arrays = {name: getattr(game, name) for name in _NETWORK}
-    arrays = {name: array for name, array in arrays.items() if array is not None}
-    return arrays | {"first_through": game.first_through, "atomic": int(game.atomic)}
+    return _arguments(game) | {"atomic": int(game.atomic)}
 
 
 def _network(arrays: Arrays, labels: Any) -> NetworkGame:
@@ -221,9 +216,9 @@ def _network(arrays: Arrays, labels: Any) -> NetworkGame:
 
 #: Class of game -> function that returns the contents of its file.
 _TO_ARRAYS: dict[type[Game], Callable[[Any], Arrays]] = {
-    MatrixGame: lambda game: {"payoff": game.payoff},
+    MatrixGame: _arguments,
     NormalFormGame: _normal_arrays,
-    MarkovGame: _markov_arrays,
+    MarkovGame: _arguments,
     ContinuousGame: _continuous_arrays,
     ContextualGame: _terms_arrays,
     DecoupledMarkovGame: _terms_arrays,
