@@ -1,7 +1,9 @@
 """Every class of game, policy and family as a value: with JAX and without, and in files."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +77,7 @@ class TestPlainForms:
     def test_json_keeps_all_of_it(self, name):
         value = SAMPLES[name]
         if value.kind in PROGRAMS and name.startswith("game"):
-            with pytest.raises(ValueError, match="expected numbers, which can be written, found"):
+            with pytest.raises(ValueError, match="expected numbers, which can be written; found"):
                 value.to_plain()
             return
         plain = loads(dumps(value.to_plain()))
@@ -90,8 +92,8 @@ class TestPlainForms:
         family = FAMILIES[name]
         again = type(family).from_plain(loads(dumps(family.to_plain())))
         assert again == family
-        drawn = again.sample(3, key=1)
-        assert drawn == family.sample(3, key=1)
+        with jax.numpy_rank_promotion("allow"):
+            assert again.sample(3, key=1) == family.sample(3, key=1)
 
     @VALUES
     def test_wrong_names_and_kinds_are_refused(self, name):
@@ -143,8 +145,22 @@ class TestOwnClasses:
         assert issubclass(eq.games.Game, Value)
 
 
+def test_games_and_values_load_no_jax():
+    """All but the draws of mixed families, which are imported when games are drawn."""
+    source = Path(eq.__file__).parent
+    files = [source / "core/values.py", *source.glob("games/**/*.py")]
+    assert len(files) > 30
+    for file in files:
+        imports = [node for node in ast.parse(file.read_text()).body if hasattr(node, "names")]
+        names = {name.name for node in imports for name in node.names}
+        names |= {getattr(node, "module", None) or "" for node in imports}
+        found = {name.split(".")[0] for name in names} & {"jax", "equinox", "jaxtyping"}
+        assert not found or file.name == "_mixed_draws.py", file
+
+
 BEFORE = """
-import copy, pickle, sys
+import copy, sys
+from multiprocessing.reduction import ForkingPickler
 import numpy as np
 import equipoise as eq
 
@@ -162,12 +178,11 @@ values = [
 for value in values:
     assert copy.deepcopy(value) is value
     if value.kind != "aggregative":
-        again = pickle.loads(pickle.dumps(value))
+        again = ForkingPickler.loads(ForkingPickler.dumps(value))
         assert again == value and hash(again) == hash(value)
         assert type(value).from_plain(value.to_plain()) == value
 assert not values[0].payoff.flags.writeable
 """
-NEVER = "assert 'jax' not in sys.modules and 'equinox' not in sys.modules"
 AFTER = """
 import jax
 import equipoise.pure
@@ -180,7 +195,7 @@ assert float(jax.jit(lambda game: game.payoff.sum())(eq.MatrixGame([[2.0]]))) ==
 
 @pytest.mark.parametrize(
     "script",
-    [f"{BEFORE}\n{NEVER}\n{AFTER}", f"import jax\n{BEFORE}\n{AFTER.replace('import equip', '#')}"],
+    [f"{BEFORE}\n{AFTER}", f"import jax\n{BEFORE}\n{AFTER.replace('import equip', '#')}"],
     ids=["JAX later", "JAX first"],
 )
 def test_jax_is_loaded_in_any_order(script):

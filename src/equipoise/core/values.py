@@ -106,11 +106,12 @@ class Value(metaclass=_Checked):
     def to_plain(self) -> dict[str, Any]:
         """Return `kind` and the arguments of the constructor: numbers, words, arrays, dictionaries.
 
-        Arguments that are None or empty are left out. A function cannot be written.
+        Optional arguments that are None or empty are left out. A function cannot be written.
         """
         own = type(self).__name__
         parts = {name: _plain(f"{own}.{name}", part) for name, part in self.arguments().items()}
-        named = {name: part for name, part in parts.items() if part is not None}
+        needed = parameters(type(self))
+        named = {name: part for name, part in parts.items() if part is not None or needed[name]}
         return {"kind": self.kind, **named} if self.kind else named
 
     @classmethod
