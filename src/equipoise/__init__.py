@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from equipoise.certificates import certify as certify
     from equipoise.core import Certificate as Certificate
     from equipoise.core import Interval as Interval
-    from equipoise.core import Outcome as Outcome
     from equipoise.core import Solution as Solution
     from equipoise.core import Status as Status
+    from equipoise.core import Verdict as Verdict
     from equipoise.dynamics import Online as Online
     from equipoise.games import AggregativeGame as AggregativeGame
     from equipoise.games import AggregativeMarkovGame as AggregativeMarkovGame
@@ -93,7 +93,7 @@ _PUBLIC: dict[str, str | None] = {
     "Certificate": "equipoise.core",
     "Status": "equipoise.core",
     "Interval": "equipoise.core",
-    "Outcome": "equipoise.core",
+    "Verdict": "equipoise.core",
     # games of very many agents
     "aggregative": None,
     "networks": None,

@@ -11,12 +11,12 @@ from equipoise.core import (
     AggregativeCertificate,
     Certificate,
     Interval,
-    Outcome,
     Solution,
     Status,
     TableCertificate,
+    Verdict,
 )
-from equipoise.core.results import describe_gains
+from equipoise.core.results import describe_gains, status_from_plain
 
 
 @pytest.fixture
@@ -141,17 +141,28 @@ def test_sides_of_different_shapes_are_refused():
         TableCertificate(np.zeros(2), np.zeros(3), np.zeros(2), "by hand")
 
 
-def test_outcomes_are_a_closed_enumeration():
-    assert Status("solved", "", np.array(True)).name is Outcome.SOLVED
-    with pytest.raises(ValueError, match=r"name: expected one of solved, learned, .*found 'fine'"):
-        Status("fine", "", np.array(True))
+def test_a_status_has_four_words_and_a_verdict_has_others():
+    for word in ("solved", "not solved", "out of time", "interrupted"):
+        assert str(Status(word, "why", np.array(True))) == f"{word}: why"
+        with pytest.raises(ValueError, match=f"found '{word}'"):
+            Verdict(word, "why")
+    for word in ("learned", "nothing learned", "refused"):
+        assert str(Verdict(word, "why")) == f"{word}: why"
+        with pytest.raises(ValueError, match=r"name: expected one of solved, .*found"):
+            Status(word, "why", np.array(True))
+
+
+def test_a_verdict_is_ok_when_a_policy_was_learned_without_caution():
+    assert Verdict("learned", "why").ok
+    assert not Verdict("learned", "why", caution=True).ok
+    assert not Verdict("refused", "why").ok
 
 
 def test_a_status_is_ok_when_every_game_is():
     good = Status("solved", "all met 1e-9.", np.array([True, True]))
     assert good.ok is True
     assert str(good) == "solved: all met 1e-9."
-    assert Status("inexact", "raise the budget.", np.array([True, False])).ok is False
+    assert Status("not solved", "raise the budget.", np.array([True, False])).ok is False
 
 
 def test_solutions_do_not_share_their_stats(certificate):
@@ -187,8 +198,21 @@ def test_sentences_never_understate_the_bound(rng):
     assert describe_gains(0.25, np.nan).startswith("nothing is proven")
 
 
-def test_outcomes_of_earlier_files_are_read():
-    assert Status("within the proven bound", "", np.array(False)).name is Outcome.NOT_SOLVED
+@pytest.mark.parametrize(
+    ("word", "present"),
+    [
+        ("within the proven bound", Status("not solved", "why", np.array(False))),
+        ("stopped", Status("interrupted", "why", np.array(False))),
+        ("finished", Verdict("learned", "why")),
+        ("behaviour", Verdict("refused", "why")),
+        ("inexact", Verdict("learned", "why", caution=True)),
+        ("inconsistent", Verdict("learned", "why", caution=True)),
+    ],
+)
+def test_words_of_earlier_files_are_read(word, present):
+    read = status_from_plain({"name": word, "message": "why", "solved": np.array(False)})
+    assert read == present
+    assert status_from_plain(read.to_plain()) == present
 
 
 def test_an_interval_holds_its_ends_and_refuses_others():

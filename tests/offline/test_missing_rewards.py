@@ -9,7 +9,7 @@ from equipoise.offline._combinations import Shown
 from equipoise.offline._fit import pair_statistics
 from equipoise.offline._interacting import interacting
 from equipoise.offline._joint import _kernel_weights, joint_table
-from equipoise.offline._own_play import own_play, status_as
+from equipoise.offline._own_play import own_play
 from equipoise.offline._scores import Residuals
 
 #: The agent of whom rewards are missing.
@@ -78,7 +78,7 @@ def counted(log):
         lambda log: joint_table(log)[..., GAPS],
         lambda log: pair_statistics(log)[1][GAPS],
         lambda log: known_moves(log, [np.arange(40)])[0, 0, GAPS, 0],
-        lambda log: own_play(log, status_as(eq.Outcome.REFUSED, ""), {}).stats["earned"][GAPS],
+        lambda log: own_play(log, eq.Verdict("refused", ""), {}).stats["earned"][GAPS],
         strengths,
         scored,
         counted,

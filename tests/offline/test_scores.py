@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.core import Outcome
 from equipoise.offline._carried import carried
 from equipoise.offline._play import terms_of
 from equipoise.offline._scores import Residuals, coupled, drifts, missing_terms
@@ -35,7 +34,7 @@ def test_one_odd_agent_of_many_is_seen():
     advice = eq.advise(odd_log(5, 10, 700, others), **QUICK)
     policies = advice.policy.policies
     assert odd_gain(policies, others) <= advice.bound
-    assert advice.status.name is Outcome.LEARNED
+    assert advice.status.name == "learned"
     assert f"the reward of {ODD} depends on" in advice.structure.warnings[0]
 
 
@@ -123,7 +122,7 @@ def markov_log(coupling, seed=10, episodes=400, horizon=3):
 
 def test_coupled_transitions_are_refused_by_name():
     told = eq.advise(markov_log(0.15), **QUICK).status
-    assert told.name is Outcome.REFUSED
+    assert told.name == "refused"
     assert "the next state of 2 depends on what 0 did" in str(told)
 
 
@@ -150,7 +149,7 @@ def test_the_promise_names_hidden_variables():
     rewards = -0.2 * (2 * play - 1) + rng.normal(0, 0.3, play.shape)
     rewards[:, 0] += demand
     advice = eq.advise(eq.offline.Log(None, play, rewards), **QUICK)
-    assert advice.status.name is Outcome.LEARNED
+    assert advice.status.name == "learned"
     assert advice.bound < 0.4 * advice.policy.policies[0, 0, 0, 1]  # raising it costs .4
     assert "no unrecorded variable drives both actions and rewards" in str(advice.status)
 

@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.aggregative._solve import solve_aggregative
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.results import Outcome, Solution, Status
+from equipoise.core.results import Solution, Status
 from equipoise.core.text import wrapped
 from equipoise.games import AggregativeGame
 from equipoise.runs import Record, Table, interruptible
@@ -143,7 +143,7 @@ def design(
     worth, solution = tried[best]
     ok = solution.status.ok
     message = f"{len(tried)} games were solved; at the best point, {solution.status.message}"
-    name = Outcome.INTERRUPTED if stop else Outcome.SOLVED if ok else Outcome.NOT_SOLVED
+    name = "interrupted" if stop else "solved" if ok else "not solved"
     status = Status(name, message, np.asarray(ok))
     told = tuple(
         (

@@ -37,7 +37,6 @@ from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import (
     Certificate,
     Interval,
-    Outcome,
     Solution,
     Status,
     describe_gains,
@@ -420,11 +419,11 @@ def make_status(
     """Status of a solution: solved if the certificate bounds every gain by the tolerance."""
     gain, upper = float(certificate.max_gain), float(certificate.max_upper)
     bound, relaxed = stats["bound"], stats["relaxed"]
-    missed, ended = Outcome.NOT_SOLVED, ""
+    missed, ended = "not solved", ""
     if deadline.stop:
-        missed, ended = Outcome.INTERRUPTED, "Ctrl-C ended the search"
+        missed, ended = "interrupted", "Ctrl-C ended the search"
     elif deadline.missed:
-        missed = Outcome.OUT_OF_TIME if options.deadline.missed else missed
+        missed = "out of time" if options.deadline.missed else missed
         ended = "the time limit ended the search"
         if not options.deadline.missed:
             ended = "the time limit ended the searches for the prices, whose intervals are wide"
@@ -438,10 +437,10 @@ def make_status(
         message = [known + stats["assumes"]]
         message.append(f"if agents were free to deviate from it, the largest gain is {gain:.3g}")
         message += [ended] if ended else []
-        outcome = Outcome.SOLVED if solved else missed
+        outcome = "solved" if solved else missed
         return Status(outcome, "; ".join(message), np.asarray(solved))
     solved = upper <= tolerance
-    outcome = Outcome.SOLVED if solved else missed
+    outcome = "solved" if solved else missed
     message = [f"{describe_gains(gain, upper, 'agent')} (tolerance {tolerance:.3g})"]
     message.append(f"found by {stats['method']}")
     if options.rounding == "sample":
@@ -454,7 +453,7 @@ def make_status(
         message += [ended] if ended else []
     elif not solved and listed and isinstance(game, AggregativeGame):
         message.append(_NONE)
-    if not solved and skipped and outcome is not Outcome.INTERRUPTED:
+    if not solved and skipped and outcome != "interrupted":
         message.append("cells were skipped: they take too long, or there are too many coordinates")
     if game.lipschitz_estimated and stats["cells"] and not stats.get("assumes"):
         message.append("the Lipschitz constant was estimated, not given")

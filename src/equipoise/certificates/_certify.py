@@ -20,9 +20,9 @@ from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
     Solution,
-    Status,
     TableCertificate,
     policy_in,
+    status_from_plain,
 )
 from equipoise.core.text import named
 from equipoise.games import (
@@ -178,12 +178,12 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     expected = ("policy", "certificate", "status", "value", "tolerance")
     if missing := [name for name in expected if name not in plain]:
         raise InputError("solution", f"the keys {expected}", f"no {missing}")
-    status, policy = plain["status"], plain["policy"]
+    policy = plain["policy"]
     return Solution(
         policy=None if policy is None else policy_from_plain(policy),
         value=np.asarray(plain["value"], np.float64),
         certificate=certificate_from_plain(plain["certificate"]),
-        status=Status(status["name"], status["message"], np.asarray(status["solved"])),
+        status=status_from_plain(plain["status"]),
         tolerance=np.asarray(plain["tolerance"], np.float64),
         stats=dict(plain.get("stats", {})),
     )

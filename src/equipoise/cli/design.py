@@ -101,7 +101,7 @@ class Design:
             ]
             print_certificate(design.solution.certificate, game.labels.to_plain(), facts)
             print_pairs([("report", self.report)])
-        if design.status.name == eq.Outcome.INTERRUPTED:
+        if design.status.name == "interrupted":
             raise Interrupted("; the charges above are the best so far")
         return 0 if design.status.ok else 1
 

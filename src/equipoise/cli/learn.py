@@ -118,7 +118,7 @@ class Learn:
             eq.write_policy(make_folder_of(self.out), solution.policy)
         agents = int(learned.policy.counts.sum())
         self._show(game, agents, learned, solution.certificate, folder, page)
-        if learned.status.name == eq.Outcome.INTERRUPTED:
+        if learned.status.name == "interrupted":
             with Run.open(folder) as run:
                 kept = run.step
             raise Interrupted(
@@ -126,7 +126,7 @@ class Learn:
                 f"the best so far; the run folder keeps {kept:,} episodes; to resume, run the "
                 "same command again"
             )
-        return 0 if learned.status.name == eq.Outcome.LEARNED else 1
+        return 0 if learned.status.ok else 1
 
     def _simulator(self) -> tuple[Any, Any, Any]:
         """Return the game, or None if only its simulator is known; the simulator; and its spec."""

@@ -175,10 +175,10 @@ class Offline:
     actions and contexts may be words, and agents may be absent at times. An .npz file holds the
     arrays of a Log.
 
-    The exit code is 0 if the status is "learned". It is 1 if the status is "inexact" (the advice
-    uses combinations of actions that are rare in the log), "refused" (no reward model fits, rewards
-    drift, actions are correlated or were never tried, or there are too few rows) or "nothing
-    learned". In the last two cases there is no policy.csv. The run folder then contains
+    The exit code is 0 if the status is "learned". It is 1 if the status is "learned, with caution"
+    (the advice uses combinations of actions that are rare in the log), "refused" (no reward model
+    fits, rewards drift, actions are correlated or were never tried, or there are too few rows) or
+    "nothing learned". In the last two cases there is no policy.csv. The run folder then contains
     own-play.csv, which says how often each agent played each action and is not advice.
 
     With --method dr-ac, the command runs Algorithm 1 of the interaction-rank paper instead: one fit
@@ -260,7 +260,7 @@ class Offline:
             told = f"; progress is saved in {folder}; to resume, run the same command again"
             raise Interrupted(f": {solution.status.message}{told}")
         self._show(Record.load(folder), folder, known)
-        return 0 if solution.status.name == eq.Outcome.LEARNED else 1
+        return 0 if solution.status.ok else 1
 
     def _work(self) -> Callable[..., Any]:
         """Return the function that learns, with its options; refuse those of the other method."""

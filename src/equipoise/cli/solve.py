@@ -152,7 +152,7 @@ class Solve:
             page_of(RunFolder(*place)).write(make_folder_of(self.report))
         self._show(game, record, known, seconds)
         status = (record.solution or {})["status"]
-        if status["name"] == eq.Outcome.INTERRUPTED:
+        if status["name"] == "interrupted":
             raise Interrupted("; the policy above is the best so far")
         return 0 if bool(status["solved"].all()) else 1
 
@@ -180,7 +180,7 @@ class Solve:
         with Run.start(self.run, config) as run:
             solution: eq.Solution = getattr(found, "solution", found)
             eq.write_policy(self.run / POLICY, solution.policy)
-            if solution.status.name != eq.Outcome.INTERRUPTED:  # else the next call solves again
+            if solution.status.name != "interrupted":  # else the next call solves again
                 record = run.finish(record, seconds_before=time.perf_counter() - begun)
         write_run_page(self.run)
         return record, False
@@ -221,7 +221,7 @@ class Solve:
             print(f"{self.game}: {game.describe()}")
             print_table(Table(columns, rows), "Equilibria")
             print_pairs([("status", str(found.status))])
-        if found.status.name == eq.Outcome.INTERRUPTED:
+        if found.status.name == "interrupted":
             raise Interrupted("; the equilibria above were found so far")
         return 0 if found.status.ok else 1
 

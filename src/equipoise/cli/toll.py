@@ -117,7 +117,7 @@ class Toll:
             paid = ("costs", "the mean cost includes the tolls paid; total costs do not")
             print_solution(record, [*shown, paid, *cut_short])
             print_pairs([("tolls", self.out), ("report", self.report)])
-        if ended == eq.Outcome.INTERRUPTED:
+        if ended == "interrupted":
             raise Interrupted("; the tolls above are the best so far")
         return 0 if solution.status.ok else 1
 

@@ -1,7 +1,6 @@
 """Result types of solvers and certificates: plain data whose type never depends on a flag."""
 
 import decimal
-import enum
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -32,40 +31,6 @@ SMALLEST = 2e-323
 UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
 #: Amounts of this size are written in full, without a fraction.
 IN_FULL = (1e3, 1e15)
-
-
-class Outcome(enum.StrEnum):
-    """How a computation ended.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> eq.solve(eq.MatrixGame([[1, -1], [-1, 1]])).status.name == "solved"
-    True
-    """
-
-    #: Every game met its tolerance.
-    SOLVED = "solved"
-    #: A policy was learned from samples; its certificate states how good it is.
-    LEARNED = "learned"
-    #: The certificate misses the tolerance.
-    NOT_SOLVED = "not solved"
-    #: For a log, the advice uses combinations of actions that are rare; for samples of a simulator,
-    #: nothing is proven.
-    INEXACT = "inexact"
-    #: Actions do not predict rewards in this log; the policy is the log's own play.
-    NOTHING_LEARNED = "nothing learned"
-    #: The log does not support advice; the policy is the log's own play, and the message says why.
-    REFUSED = "refused"
-    #: The time limit ended the computation; the result is the best one found so far.
-    OUT_OF_TIME = "out of time"
-    #: Ctrl-C ended the computation; the result is the best one found so far.
-    INTERRUPTED = "interrupted"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Outcome | None":
-        """Return the present name of an outcome in files of version 0.2."""
-        return cls.NOT_SOLVED if value == "within the proven bound" else None
 
 
 def policy_in(value: Any) -> Any:
@@ -504,6 +469,24 @@ class AggregativeCertificate(Certificate):
         raise IndexError(f"index {index!r}: the certificate has 0 batch axes")
 
 
+#: How a computation can end: every game met its tolerance; some did not; the time limit or Ctrl-C
+#: ended it, and the result is the best one found so far.
+ENDINGS = ("solved", "not solved", "out of time", "interrupted")
+#: What a log or a simulator can show: a policy was learned; actions do not predict rewards; the
+#: log does not support advice. In the last two cases the policy is the log's own play.
+FINDINGS = ("learned", "nothing learned", "refused")
+#: Words in files of versions 0.1 and 0.2.
+_EARLIER = {
+    "within the proven bound": "not solved",
+    "stopped": "interrupted",
+    "finished": "learned",
+    "behaviour": "refused",
+}
+#: Words of version 0.1 and 0.2 for what was learned with caution.
+_CAUTIOUS = ("inexact", "inconsistent")
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Status:
     """Whether each game was solved to its tolerance, with a message that says what to do if not.
@@ -516,19 +499,15 @@ class Status:
     (True, 'solved: no player gains more than ...; the largest gain found is 0 (tolerance 3e-08)')
     """
 
-    #: How the computation ended: an `Outcome`, or its string value, which is converted.
-    name: Outcome | str
+    #: How the computation ended: "solved", "not solved", "out of time" or "interrupted".
+    name: str
     #: What happened, as a sentence.
     message: str
     #: (...) bool: which games of the batch met the tolerance.
     solved: Array
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "name", Outcome(self.name))
-        except ValueError:
-            known = ", ".join(Outcome)
-            raise ValueError(f"name: expected one of {known}, found {self.name!r}") from None
+        _check_word(self.name, ENDINGS)
         if type(self.solved) is np.ndarray or not hasattr(self.solved, "devices"):
             object.__setattr__(self, "solved", np.asarray(self.solved, bool))
 
@@ -539,7 +518,7 @@ class Status:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the name, the message and which games were solved."""
-        return {"name": str(self.name), "message": self.message, "solved": self.solved}
+        return {"name": self.name, "message": self.message, "solved": self.solved}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Status):
@@ -551,6 +530,64 @@ class Status:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.message}"
+
+
+@final
+@dataclass(frozen=True)
+class Verdict:
+    """What was learned from a log, a simulator or play: a statistical statement, never a proof.
+
+    **Example**
+
+    >>> from equipoise.core import Verdict
+    >>> verdict = Verdict("learned", "pairs of actions are extrapolated", caution=True)
+    >>> verdict.name, verdict.ok, str(verdict)
+    ('learned', False, 'learned, with caution: pairs of actions are extrapolated')
+    """
+
+    #: "learned", "nothing learned" or "refused".
+    name: str
+    #: What was learned, or why nothing was, as a sentence.
+    message: str
+    #: Whether what was learned holds with a reservation, which the message states.
+    caution: bool = False
+
+    def __post_init__(self) -> None:
+        _check_word(self.name, FINDINGS)
+
+    @property
+    def ok(self) -> bool:
+        """Whether a policy was learned, without a reservation."""
+        return self.name == "learned" and not self.caution
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the name, the message, and whether there is a reservation."""
+        return {"name": self.name, "message": self.message, "caution": self.caution}
+
+    def __str__(self) -> str:
+        return f"{self.name}{', with caution' * self.caution}: {self.message}"
+
+
+def _check_word(word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise ValueError(f"name: expected one of {', '.join(known)}, found {word!r}")
+
+
+def status_from_plain(plain: Mapping[str, Any]) -> Status | Verdict:
+    """Return what `to_plain` of a status or a verdict described; words of version 0.2 are read.
+
+    >>> str(status_from_plain({"name": "inexact", "message": "rare actions", "solved": False}))
+    'learned, with caution: rare actions'
+    >>> status_from_plain({"name": "within the proven bound", "message": ""}).name
+    'not solved'
+    """
+    word, message = str(plain["name"]), str(plain["message"])
+    if word in _CAUTIOUS:
+        return Verdict("learned", message, True)
+    word = _EARLIER.get(word, word)
+    if word in FINDINGS:
+        return Verdict(word, message, bool(plain.get("caution", False)))
+    return Status(word, message, np.asarray(plain.get("solved", word == "solved")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -577,8 +614,8 @@ class Solution(Generic[P]):
     value: Array
     #: Gains and proven bounds of the policy.
     certificate: Certificate
-    #: How the computation ended.
-    status: Status
+    #: How the computation ended; for what was learned from samples, a `Verdict`.
+    status: Status | Verdict
     #: Largest gain allowed, in units of reward: one number for each game of a batch, NaN where no
     #: tolerance was requested. `solved` compares it with `upper`. Players of general-sum games
     #: whose payoffs have very different ranges have tolerances of their own,
@@ -590,6 +627,8 @@ class Solution(Generic[P]):
     @property
     def solved(self) -> bool | Array:
         """Whether the game met its tolerance, or, for a batch, which games did."""
+        if isinstance(self.status, Verdict):
+            return False
         solved = self.status.solved
         return solved if solved.ndim else bool(solved)
 
@@ -627,7 +666,7 @@ class Solution(Generic[P]):
     def _repr_html_(self) -> str:
         """HTML for notebooks: the outcome, the value, the policy and the certificate."""
         value = np.asarray(self.value)
-        facts: dict[str, Any] = {"status": str(self.status.name)}
+        facts: dict[str, Any] = {"status": self.status.name}
         facts |= {"value": value[()] if value.ndim == 0 else value} if value.size <= ROWS else {}
         policy = f"<pre>{escape(str(self.policy)[:2000])}</pre>"
         told = f"<p>{escape(self.status.message)}</p>"

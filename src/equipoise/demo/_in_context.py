@@ -75,7 +75,7 @@ class InContext(Act):
             "as announced": last[OURS] < min(last[name] for name in LEARNERS),
         }
         message = f"{rounds} rounds were played in each of {config['games']} games"
-        status = eq.Status(eq.Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
+        status = eq.Verdict("learned", message)
         value = certificate.value[..., 0]
         solution = eq.Solution(eq.Profile(episode.last), value, certificate, status)
         plain = solution.to_plain()

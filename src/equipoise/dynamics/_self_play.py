@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from equipoise.certificates import certify
-from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.core import InputError, Solution, Verdict, checks
 from equipoise.core.errors import named_arguments
 from equipoise.core.values import Value
 from equipoise.dynamics._engine import context_batch
@@ -437,7 +437,7 @@ def _record(
     if played.last is not None:
         certificate = certify(games, played.last)
         message = f"{played.rounds:,} rounds were played"
-        status = Status(Outcome.LEARNED, message, np.zeros(games.batch_shape, bool))
+        status = Verdict("learned", message)
         value = certificate.value[..., 0]
         solution = Solution(Profile(played.last), value, certificate, status)
     if _PATH in arrays:  # the path from round 1 on, and the equilibrium

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.results import Interval, Outcome, Solution
+from equipoise.core.results import Interval, Solution
 from equipoise.games import NetworkGame
 from equipoise.networks._bounds import cost_of_equilibria
 from equipoise.networks._design import (
@@ -57,7 +57,7 @@ class _Search:
         self.best: tuple[NetworkGame, Solution, float] | None = None
         self.before: Any = None
         self.solved = 0
-        self.ended = Outcome.SOLVED
+        self.ended = "solved"
 
     @contextmanager
     def ending(self) -> Iterator[None]:
@@ -65,10 +65,10 @@ class _Search:
         try:
             yield
         except _LateError:
-            if self.ended is Outcome.SOLVED:
-                self.ended = Outcome.OUT_OF_TIME
+            if self.ended == "solved":
+                self.ended = "out of time"
         except KeyboardInterrupt:
-            self.ended = Outcome.INTERRUPTED
+            self.ended = "interrupted"
 
     def watch(self) -> None:
         """Raise `_LateError` once the time is up, if there is an equilibrium to return."""
@@ -340,7 +340,7 @@ def best_capacities(
         search.until = time.perf_counter() + _SHARE * max(end - time.perf_counter(), 0.0)
     with search.ending():
         added, _ = search.descend(equilibrium, spend, nothing, budget, _LAST_STEPS)
-    search.until = end if search.ended is not Outcome.INTERRUPTED else 0.0
+    search.until = end if search.ended != "interrupted" else 0.0
     with search.ending():
         search.descend(planned, spend, added, budget, _LAST_STEPS)
     wider, solution, total = _found(search)

@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
-from equipoise.core.results import Interval, Outcome, Solution, Status
+from equipoise.core.results import Interval, Solution, Status
 from equipoise.core.text import first_rows, wrapped
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._bounds import cost_of_equilibria, gap_of
@@ -20,7 +20,7 @@ from equipoise.networks._solve import solution_of, solve_network
 #: A possible saving of at most this fraction of the total cost may be a rounding error.
 _NOTHING = 1e-8
 #: From the best to the worst way in which one of several computations may end.
-_ORDER = (Outcome.SOLVED, Outcome.NOT_SOLVED, Outcome.OUT_OF_TIME, Outcome.INTERRUPTED)
+_ORDER = ("solved", "not solved", "out of time", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -186,17 +186,17 @@ def shares(time_limit: float) -> Callable[[int], float]:
     return lambda several: max(until - time.perf_counter(), 0.0) / several
 
 
-def worst(told: str, *solutions: Solution, ended: Outcome = Outcome.SOLVED) -> Status:
+def worst(told: str, *solutions: Solution, ended: str = "solved") -> Status:
     """Return the status of a result that rests on several solutions, and on a search that ended."""
-    names = [ended, *(Outcome(solution.status.name) for solution in solutions)]
+    names = [ended, *(solution.status.name for solution in solutions)]
     name = max(names, key=_ORDER.index)
     hint = {
-        Outcome.SOLVED: "",
-        Outcome.NOT_SOLVED: "; flows were not found to the tolerance",
-        Outcome.OUT_OF_TIME: "; allow a longer time_limit",
-        Outcome.INTERRUPTED: "; Ctrl-C ended the computation",
+        "solved": "",
+        "not solved": "; flows were not found to the tolerance",
+        "out of time": "; allow a longer time_limit",
+        "interrupted": "; Ctrl-C ended the computation",
     }[name]
-    return Status(name, told + hint, np.array(name is Outcome.SOLVED))
+    return Status(name, told + hint, np.array(name == "solved"))
 
 
 def assigned(game: NetworkGame, **options: Any) -> Solution:
@@ -267,7 +267,7 @@ def first_best_tolls(
         again = solve_network(charged, start=start, tolerance=tolerance, time_limit=share(1))
         worse = float(again.certificate.max_upper) > float(solution.certificate.max_upper)
         solution = solution if worse else again
-    ended = Outcome.OUT_OF_TIME if late else Outcome.SOLVED
+    ended = "out of time" if late else "solved"
     return designed(untolled, charged, solution, before, optimum, ended)
 
 
@@ -302,7 +302,7 @@ def designed(
     solution: Solution,
     before: Solution,
     optimum: Solution,
-    ended: Outcome = Outcome.SOLVED,
+    ended: str = "solved",
 ) -> Design:
     """Return the design whose tolls are those of the game `charged`."""
     least = least_cost(untolled, optimum, before, solution)

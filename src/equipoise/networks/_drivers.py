@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
-from equipoise.core.results import Outcome, Solution, Status, describe_gains
+from equipoise.core.results import Solution, Status, describe_gains
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Costs, LateError, assign, certified, mean_cost, paths_of
@@ -120,9 +120,9 @@ def solve_drivers(
     mean = float(certificate.class_value @ certificate.class_counts) / game.players
     allowed = max(tolerance, 1e-9) * mean
     upper = float(certificate.max_upper)
-    outcomes = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+    outcomes = {"time": "out of time", "interrupted": "interrupted"}
     solved = upper <= allowed
-    outcome = Outcome.SOLVED if solved else outcomes.get(ended, Outcome.NOT_SOLVED)
+    outcome = "solved" if solved else outcomes.get(ended, "not solved")
     said = describe_gains(float(certificate.max_gain), upper, "driver")
     told = f"{said} (tolerance {allowed:.3g})"
     status = Status(outcome, told, np.array(solved))

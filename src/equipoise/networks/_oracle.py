@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import named_arguments
-from equipoise.core.results import Outcome, Solution, Status, describe_gains
+from equipoise.core.results import Solution, Status, describe_gains
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame, OracleGame
 
@@ -25,7 +25,7 @@ _SWEEPS = 6
 _TRIALS = 6
 #: Rounds without progress after which rounding is assumed to be the obstacle.
 _PATIENCE = 40
-_OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+_OUTCOMES = {"time": "out of time", "interrupted": "interrupted"}
 
 
 class Mixtures:
@@ -173,7 +173,7 @@ def solve_oracle(
     mean = abs(float(certificate.total_cost)) / agents
     allowed, upper = tolerance * mean, float(certificate.max_upper)
     solved = upper <= allowed
-    outcome = Outcome.SOLVED if solved else _OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+    outcome = "solved" if solved else _OUTCOMES.get(ended, "not solved")
     said = describe_gains(float(certificate.max_gain), upper, "agent")
     told = f"{said} (tolerance {tolerance:g} of the mean cost of an agent)"
     stats = {"method": "simplicial decomposition", "rounds": rounds}

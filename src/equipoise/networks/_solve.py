@@ -8,7 +8,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.kernels import is_installed
-from equipoise.core.results import Outcome, Solution, Status, describe_gains
+from equipoise.core.results import Solution, Status, describe_gains
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Progress, assign, certified
@@ -177,8 +177,8 @@ def _status(
     told = describe_gains(float(certificate.max_gain), upper, "traveller")
     told += f" (tolerance {tolerance:g} of the mean cost of a trip; relative gap {gap:.2g})"
     if np.isfinite(upper) and upper <= allowed:
-        return Status(Outcome.SOLVED, told, np.array(True))
-    outcomes = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+        return Status("solved", told, np.array(True))
+    outcomes = {"time": "out of time", "interrupted": "interrupted"}
     hints = {
         "time": "allow a longer time_limit, or continue with start=",
         "interrupted": "continue from these flows with start=",
@@ -190,4 +190,4 @@ def _status(
     if steepest and ended not in outcomes and float(certificate.max_gain) > allowed:
         hint = steepest
     told += f": {hint}"
-    return Status(outcomes.get(ended, Outcome.NOT_SOLVED), told, np.array(False))
+    return Status(outcomes.get(ended, "not solved"), told, np.array(False))

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from equipoise.certificates import certify
-from equipoise.core import InputError, Outcome, Solution, Status
+from equipoise.core import InputError, Solution, Verdict
 from equipoise.core.results import amount
 from equipoise.games import ContinuousPolicy
 from equipoise.offline import deep
@@ -33,7 +33,7 @@ from equipoise.offline._own_play import (
     own_points,
     refused,
     sentences,
-    status_as,
+    stopped,
 )
 from equipoise.offline._solve import in_model
 from equipoise.offline.deep._fit import FEWEST
@@ -122,7 +122,7 @@ def _by_kernels(
             None if chosen is None else _cautious(tried[chosen], base.functions, log, key, run)
         )
     if stop or chosen is None or cautious is None:
-        return own_play(log, status_as(Outcome.INTERRUPTED, "stopped while fitting critics"), facts)
+        return own_play(log, stopped("stopped while fitting critics"), facts)
     unsure, assumed = cautious
     critics = tried[chosen]
     explained = critics.explained[0]
@@ -179,17 +179,17 @@ def _by_kernels(
         message = (
             "it is not certain that the critics predict held-out rewards better than a constant"
         )
-        status = status_as(Outcome.NOTHING_LEARNED, sentences(message, NOT_ADVICE))
+        status = Verdict("nothing learned", sentences(message, NOT_ADVICE))
     elif not refusal and not bounded:
         message = f"gains are not bounded for logs with more than {MOST_CONTEXTS} contexts"
-        status = status_as(Outcome.INEXACT, message)
+        status = Verdict("learned", message, caution=True)
     elif not refusal:
-        status = status_as(Outcome.LEARNED, promise)
+        status = Verdict("learned", promise)
     elif options["force"]:
-        status = forced(status_as(Outcome.REFUSED, refusal))
+        status = forced(Verdict("refused", refusal))
     else:
-        status = status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
-    if status.name in (Outcome.NOTHING_LEARNED, Outcome.REFUSED):
+        status = Verdict("refused", sentences(refusal, NOT_ADVICE))
+    if status.name in ("nothing learned", "refused"):
         best = 0
     policy, gap = ContinuousPolicy(points[best]), gaps[best]
     found = in_model(certify(critics.as_game(), policy))
@@ -306,17 +306,17 @@ def _by_actors(
     policy, status = own if actors is None else actors.policy, None
     if stop:
         done = f"{facts['steps']} actor steps" if actors else "fitting the critics"
-        status = status_as(Outcome.INTERRUPTED, f"stopped during or after {done}")
+        status = stopped(f"stopped during or after {done}")
     elif explained.mean() <= 0 and not options["force"]:
         policy = own
-        status = status_as(
-            Outcome.NOTHING_LEARNED,
+        status = Verdict(
+            "nothing learned",
             sentences("the critics predict held-out rewards no better than a constant", NOT_ADVICE),
         )
     if log.states is not None:
         text = "not estimated: the log has several steps, and gains are computed for one step only"
         stats = facts | {"gap": {"gap": None, "text": text}, "own_gap": None}
-        status = status or status_as(Outcome.LEARNED, f"gains are {text}")
+        status = status or Verdict("learned", f"gains are {text}")
         return replace(own_play(log, status, stats), policy=policy)
     game, tolerance = critics.as_game(None), SETTLED * float(np.std(log.rewards, 0).max())
     if status is None and actors is not None:
@@ -333,16 +333,16 @@ def _by_actors(
 
 def _judged(
     learned: tuple[Any, Any], own: tuple[Any, Any], tolerance: float, log: Log, force: bool
-) -> tuple[Any, Any, Status]:
+) -> tuple[Any, Any, Verdict]:
     """Choose the (policy, certificate) pair to return by the certificates, with its status."""
     gap = float(learned[1].max_gain)
     if gap <= tolerance:
         message = f"the largest gain that a search finds in the fitted critics is {gap:.3g}"
-        return *learned, status_as(Outcome.LEARNED, message)
+        return *learned, Verdict("learned", message)
     refusal = _unsettled(gap, tolerance, log)
     if force:
-        return *learned, forced(status_as(Outcome.REFUSED, refusal))
-    return *own, status_as(Outcome.REFUSED, sentences(refusal, NOT_ADVICE))
+        return *learned, forced(Verdict("refused", refusal))
+    return *own, Verdict("refused", sentences(refusal, NOT_ADVICE))
 
 
 def _unsettled(gap: float, tolerance: float, log: Log) -> str:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
-from equipoise.core import Outcome, Solution, Status
+from equipoise.core import Solution, Verdict
 from equipoise.core.results import amount
 from equipoise.games import Mixture
 from equipoise.offline._aggregate import KINDS, name_of
@@ -40,7 +40,7 @@ from equipoise.offline._own_play import (
     own_play,
     refused,
     sentences,
-    status_as,
+    stopped,
 )
 from equipoise.offline._pieces import Source, part_of
 from equipoise.offline._play import model_gains, terms_of
@@ -182,11 +182,11 @@ class Discrete:
         return structure_of(self.plan, errors, fit_of, self.copies, self.fixed)
 
     @cached_property
-    def refusal(self) -> Status | None:
-        """Status that says why nothing should be learned; None if the log can be used."""
+    def refusal(self) -> Verdict | None:
+        """Verdict that says why nothing should be learned; None if the log can be used."""
         structure, selection = self.found
         if few := few_rows(self.log):
-            return status_as(Outcome.REFUSED, few)
+            return Verdict("refused", few)
         reasons, log, model = list[str](), self.log, self.model  # the most basic reason first
         several = np.array(log.actions_per_agent) > 1
         told = (self.support.sum(-1) > 1).any((0, 1, 3))[several]
@@ -211,10 +211,10 @@ class Discrete:
         if selection.doubt and self.fixed is None and not few:
             reasons.append(f"{selection.doubt}; collect more rows, or set the rank yourself")
         if any(reasons):
-            return status_as(Outcome.REFUSED, sentences(*reasons))
+            return Verdict("refused", sentences(*reasons))
         if selection.nothing:
             check = "check that actions and rewards are the right columns, or collect more rows"
-            return status_as(Outcome.NOTHING_LEARNED, f"{selection.nothing}; {check}")
+            return Verdict("nothing learned", f"{selection.nothing}; {check}")
         return None
 
     def fits(self, name: int | str) -> tuple[Model, Callable[[], list[Model]]]:
@@ -330,7 +330,7 @@ class Discrete:
                 f"stopped after {done} of {self.steps} steps, before a policy was learned; "
                 f"{NOT_ADVICE}"
             )
-            return own_play(self.log, status_as(Outcome.INTERRUPTED, message), self.facts)
+            return own_play(self.log, stopped(message), self.facts)
         log, refusal, policies = self.log, self.refusal, self.results["policies"]
         own = self.judge(np.broadcast_to(self.own, (PARTS, 1, *self.shape[1:])))
         learned = refusal is None or self.options["force"]
@@ -355,7 +355,7 @@ class Discrete:
                 "collect rows that show them"
             )
             words = sentences(words, guessed if found.guessed.max() > HIDDEN else "")
-            refusal = status_as(Outcome.REFUSED, words)
+            refusal = Verdict("refused", words)
             learned = self.options["force"]
             found = found if learned else own
         every = self.own[None]
@@ -369,24 +369,26 @@ class Discrete:
         promise = _promise(found, log, len(mixture), rounding)
         moved = "" if self.source.numbers is not None else told_moved_contexts(log)
         if refusal is None and moved:
-            status = status_as(Outcome.INEXACT, f"{moved}. Within a row, {promise}")
+            status = Verdict("learned", f"{moved}. Within a row, {promise}", caution=True)
         elif refusal is None and rare:
-            status = status_as(
-                Outcome.INEXACT,
+            status = Verdict(
+                "learned",
                 f"the advice plays pairs of actions that the log shows fewer than {SHOWN} times "
                 f"({len(rare)} of them, such as {rare[0]}). Their rewards are extrapolated by the "
                 f"fitted model. If it is right, {promise}",
+                caution=True,
             )
         elif refusal is None and found.guessed.max() > HIDDEN:
             who = log.labels.player(int(found.guessed.argmax()))
-            status = status_as(
-                Outcome.INEXACT,
+            status = Verdict(
+                "learned",
                 "the advice leads to combinations of actions that the log hardly shows, most of "
                 f"all for {who}. Their rewards are extrapolated by the fitted model. If it is "
                 f"right, {promise}",
+                caution=True,
             )
         elif refusal is None:
-            status = status_as(Outcome.LEARNED, promise)
+            status = Verdict("learned", promise)
         elif learned:
             status = forced(refusal)
         else:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from equipoise.certificates import certify, solution_from_plain
-from equipoise.core import InputError, Outcome, Solution, checks
+from equipoise.core import InputError, Solution, checks
 from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.core.text import About, named
@@ -170,7 +170,7 @@ def _learn(log: Log, options: dict[str, Any], parameters: Any, key: jax.Array) -
     game: Any = model.game
     own = certify(game, model.behaviour)
     status = solution.status
-    if status.name == Outcome.LEARNED:
+    if status.name == "learned":
         status = replace(status, message=sentences(status.message, _NOT_BOUNDED))
     stats = {
         **facts_of(log),

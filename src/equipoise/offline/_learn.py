@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from equipoise.certificates import solution_from_plain
-from equipoise.core import InputError, Outcome, Solution, checks
+from equipoise.core import InputError, Solution, checks
 from equipoise.core.errors import named_arguments, unknown_name
 from equipoise.core.randomness import as_key
 from equipoise.core.text import About, named
@@ -131,7 +131,7 @@ def advise(
         step: Step size of an iteration, as in `solve`.
         strength: Weight of the penalty for leaving the log's play, as in `solve`.
         level: Confidence level of the interval of the largest gain.
-        force: Learn even if the log would be refused. The status is then "inexact".
+        force: Learn even if the log would be refused. The status then says `caution`.
         key: Random key for folds and networks.
         run: Run folder. If the call is interrupted, the same call resumes the run; if the run is
             finished, the call reads its result.
@@ -145,7 +145,8 @@ def advise(
     logged game, obtained by cross-fitting (discrete actions) or from the posterior distribution of
     rewards that are continuous in the actions (continuous actions). `status.name` is
 
-    - "learned";
+    - "learned". With `status.caution`, the log would be refused and `force` was given, or the
+      advice leads to combinations of actions that are rare in the log;
     - "nothing learned": no model predicts rewards better than a constant;
     - "refused": the log does not support a policy. Possible reasons: the reward class does not fit,
       rewards drift over time, actions are correlated or were never tried, an agent's next state
@@ -153,8 +154,6 @@ def advise(
       policy is better than the log's own play. For continuous actions also: the actions did not
       settle, and an agent still gains more than 5% of the rewards' standard deviation in the
       critics. The message says what to change;
-    - "inexact": refused, but learned anyway because of `force`; or the advice leads to
-      combinations of actions that are rare in the log;
     - "interrupted": Ctrl-C stopped the run before it finished.
 
     If nothing was learned, the policy is the log's own play (its behaviour policy), and the bounds
@@ -230,7 +229,7 @@ def advise(
         if folder.finished:
             return as_advice(solution_from_plain(folder.record().solution or {}), log)
         solution = pipeline(folder)
-        if solution.status.name != Outcome.INTERRUPTED:
+        if solution.status.name != "interrupted":
             write_policy_files(folder.path, log, solution)
             labels = {"labels": log.labels.to_plain()}
             folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from equipoise.certificates import TableCertificate
-from equipoise.core import InputError, Outcome, Solution, Status
+from equipoise.core import InputError, Solution, Verdict
 from equipoise.core.precision import double_precision
 from equipoise.core.randomness import as_key
 from equipoise.offline._critics import draw
@@ -83,14 +83,14 @@ def solve_numbers(model: NumericModel, behaviour: Any, settings: Settings, key: 
     }
     if settings.refusal:
         message = f"the behaviour policy is returned: {settings.refusal}"
-        status = Status(Outcome.REFUSED, message, np.array(False))
+        status = Verdict("refused", message)
     else:
         message = (
             f"mixture of {iterations} policies with an estimated largest gain of "
             f"{float(gains.max()):.3g} in the fitted model, which proves nothing about the logged "
             "game"
         )
-        status = Status(Outcome.LEARNED, message, np.array(False))
+        status = Verdict("learned", message)
     return Solution(policy, values, certificate, status, stats=stats)
 
 

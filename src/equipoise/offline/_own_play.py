@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates import TableCertificate
-from equipoise.core import Outcome, Solution, Status
+from equipoise.core import Solution, Status, Verdict
 from equipoise.games import ContinuousPolicy, Mixture
 from equipoise.offline._coverage import behaviour_of, count_actions, never_present, over_known
 from equipoise.offline._log import Log
@@ -15,15 +15,15 @@ from equipoise.offline._oddities import LOOK, huge_rewards
 NOT_ADVICE = "the returned policy is the log's own play, not advice"
 
 
-def status_as(name: Outcome, message: str) -> Status:
-    """Return a status that proves nothing about the logged game."""
-    return Status(name, message, np.array(False))
+def stopped(message: str) -> Status:
+    """Return the status of what Ctrl-C ended before anything was learned."""
+    return Status("interrupted", message, np.array(False))
 
 
-def forced(refusal: Status) -> Status:
-    """Return the status of a policy that was learned although the log would be refused."""
+def forced(refusal: Verdict) -> Verdict:
+    """Return the verdict on a policy that was learned although the log would be refused."""
     told = "a policy was learned because force was given. Without force, the result is"
-    return status_as(Outcome.INEXACT, f"{told} {refusal}")
+    return Verdict("learned", f"{told} {refusal}", caution=True)
 
 
 def sentences(*reasons: str) -> str:
@@ -52,11 +52,10 @@ def facts_of(log: Log) -> dict[str, Any]:
 
 
 def refused(log: Log, message: str, facts: dict[str, Any]) -> Solution:
-    status = status_as(Outcome.REFUSED, sentences(message, NOT_ADVICE))
-    return own_play(log, status, facts)
+    return own_play(log, Verdict("refused", sentences(message, NOT_ADVICE)), facts)
 
 
-def own_play(log: Log, status: Status, stats: dict[str, Any]) -> Solution:
+def own_play(log: Log, status: Status | Verdict, stats: dict[str, Any]) -> Solution:
     """Return the log's own play and what it earned. Gains are unknown without a model."""
     policy = (
         own_points(log) if log.continuous else Mixture(behaviour_of(log, count_actions(log))[None])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.core import Outcome, Solution
+from equipoise.core import Solution
 from equipoise.core.files import write_text
 from equipoise.games import ContinuousPolicy, Mixture, write_policy
 from equipoise.offline._coverage import never_present
@@ -19,7 +19,7 @@ ADVICE, OWN_PLAY = "policy", "own-play"
 
 def write_policy_files(folder: Path, log: Log, solution: Solution) -> None:
     """Write the policy as JSON and as a table with the log's labels."""
-    own = solution.status.name in (Outcome.REFUSED, Outcome.NOTHING_LEARNED)
+    own = solution.status.name in ("refused", "nothing learned")
     path = folder / (OWN_PLAY if own else ADVICE)
     write_policy(path.with_suffix(".json"), solution.policy)
     if isinstance(solution.policy, Mixture):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificates import TableCertificate, certify
-from equipoise.core import InputError, Outcome, Solution, Status, checks
+from equipoise.core import InputError, Solution, Verdict, checks
 from equipoise.core.errors import named_arguments
 from equipoise.games import ContextualGame, DecoupledMarkovGame, Mixture
 from equipoise.offline import parameters as defaults
@@ -170,7 +170,7 @@ def solve(
         certificate = certificate if fitted is None else in_model(certificate)
         estimate = estimate_gap(model, mixture, behaviour=own, divergence=divergence)
         stats["gap"] = estimate.to_plain()
-    name = Outcome.LEARNED
+    name = "learned"
     message = (
         f"mixture of {len(policies)} policies with a largest gain of "
         f"{float(certificate.max_gain):.3g}"
@@ -179,12 +179,12 @@ def solve(
         message += " in the fitted model, which proves nothing about the logged game"
     if nothing:
         name, message = (
-            Outcome.NOTHING_LEARNED,
+            "nothing learned",
             f"{nothing}; the behaviour policy is returned",
         )
     elif too_little:
-        name, message = Outcome.REFUSED, f"the behaviour policy is returned: {too_little}"
-    status = Status(name, message, np.array(False))
+        name, message = "refused", f"the behaviour policy is returned: {too_little}"
+    status = Verdict(name, message)
     return Solution(mixture, np.asarray(certificate.value), certificate, status, stats=stats)
 
 

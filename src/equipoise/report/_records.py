@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core import Solution
+from equipoise.core.results import status_from_plain
 from equipoise.report._tables import (
     agents_of,
     labels_of,
@@ -332,7 +333,7 @@ def tables_of(record: Record) -> dict[str, Table]:
     stats = (record.solution or {}).get("stats", {})
     found = dict(record.tables)
     if "earned" in stats and record.solution is not None:
-        learned = record.solution["status"]["name"] in ("learned", "inexact")
+        learned = status_from_plain(record.solution["status"]).name == "learned"
         name = "advice" if learned else "own play"  # if nothing was learned, the log's play
         found = {name: _advice(record, record.solution), **found}
     if structure := stats.get("structure", record.scalars.get("structure")):

@@ -1,13 +1,12 @@
 """Texts on the page of a record, by kind of record: one row per kind."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from equipoise.core import Outcome
+from equipoise.core.results import status_from_plain
 from equipoise.runs import Record
 
 
@@ -52,10 +51,7 @@ def status_of(record: Record) -> str:
     """
     status = (record.solution or {}).get("status") or record.scalars.get("status")
     if isinstance(status, Mapping):
-        name = status.get("name")
-        with suppress(ValueError):
-            name = Outcome(name)  # present names of outcomes of version 0.2
-        return f"{name}: {status.get('message')}"
+        return str(status_from_plain(status))
     return status if isinstance(status, str) else ""
 
 
@@ -130,7 +126,7 @@ def _offline(record: Record) -> Story:
             "can be negative: correlated play may be worth more than every fixed deviation."
         )
     told += stats.get("notes", ())
-    learned = solution["status"]["name"] in ("learned", "inexact")
+    learned = status_from_plain(solution["status"]).name == "learned"
     what = "what each agent should do" if learned else "what each agent did (this is not advice)"
     first = "advice" if learned else "own play"
     advised, played = "Recommended actions with probabilities", "Frequencies of actions"

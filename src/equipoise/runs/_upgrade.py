@@ -5,16 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core.results import status_from_plain
+
 #: Version of the plain form of solutions.
 SOLUTION_VERSION = 1
-#: Name of an outcome in version 0.1 -> its present name.
-_OLD_NAMES = {
-    "finished": "learned",
-    "stopped": "interrupted",
-    "inconsistent": "inexact",
-    "behaviour": "refused",
-    "within the proven bound": "not solved",
-}
 _UNKNOWN = "version 0.1 did not record how it ended"
 #: Kind of policy -> its arrays. Aggregative games had a prefix, except in records of learning.
 _POLICIES = {
@@ -113,17 +107,15 @@ def _bound(said: Mapping[str, Any], gains: np.ndarray) -> np.ndarray:
 def _status(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     status = scalars.get("status")
     if not isinstance(status, Mapping):
-        name, _, message = str(status or f"inexact: {_UNKNOWN}").partition(": ")
+        met = bool(np.all(arrays.get("solved", False)))
+        unknown = f"{'solved' if met else 'not solved'}: {_UNKNOWN}"
+        name, _, message = str(status or unknown).partition(": ")
         status = {"name": name, "message": message}
-    name = str(status.get("name"))
+    name, message = str(status.get("name")), str(status.get("message", ""))
     met = arrays.get("solved", name == "solved")
-    if name not in ("solved", "inexact"):  # these outcomes have no tolerance
+    if name not in ("solved", "not solved"):  # these have no tolerance
         met = np.zeros(np.shape(met), bool)
-    return {
-        "name": _OLD_NAMES.get(name, name),
-        "message": str(status.get("message", "")),
-        "solved": np.asarray(met),
-    }
+    return status_from_plain({"name": name, "message": message, "solved": met}).to_plain()
 
 
 def _stats(scalars: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.html import format_value
 from equipoise.core.kernels.lemke_howson import lemke_howson
 from equipoise.core.reductions import largest, total
-from equipoise.core.results import SMALLEST, Outcome, Solution, Status, TableCertificate
+from equipoise.core.results import SMALLEST, Solution, Status, TableCertificate
 from equipoise.core.rounding import normalise
 from equipoise.core.text import about, first_rows, named, play_in_words
 from equipoise.games import (
@@ -180,7 +180,7 @@ def solve_normal_form(
         message = f"quantal response equilibrium at rationality {rationality:g}, not a Nash one"
         if not reached.all():
             message = f"the logit path was not followed to rationality {rationality:g}"
-        name = Outcome.SOLVED if reached.all() else OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+        name = "solved" if reached.all() else OUTCOMES.get(ended, "not solved")
         status, none = Status(name, message, reached), np.full(batch, np.nan)
         return Solution(policy, certificate.value, certificate, status, none, stats)
     allowed = by_player(game, allowed, tolerance)
@@ -507,7 +507,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         components, subsets = [], []
         what = f"equilibria; {_UNLISTED[ended]}"
     solved = np.array(ended == "solved" and all(s.status.ok for s in solutions))
-    name = Outcome.SOLVED if solved else OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+    name = "solved" if solved else OUTCOMES.get(ended, "not solved")
     listed = Equilibria(
         tuple(named(solution, game.about) for solution in solutions),
         tuple(tuple(part) for part in components),

@@ -11,7 +11,7 @@ from equipoise.core import checks
 from equipoise.core.devices import doubles, on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.reductions import extremes, smallest
-from equipoise.core.results import Certificate, Outcome, Solution, Status, describe_gains
+from equipoise.core.results import Certificate, Solution, Status, describe_gains
 from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch, solve_on_device
 from equipoise.games import MatrixGame, Profile
 
@@ -115,5 +115,5 @@ def make_status(
     if games > 1:
         message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
     if not missed:
-        return Status(Outcome.SOLVED, message, solved)
-    return Status(Outcome.NOT_SOLVED, f"{message}: {advice}" if advice else message, solved)
+        return Status("solved", message, solved)
+    return Status("not solved", f"{message}: {advice}" if advice else message, solved)

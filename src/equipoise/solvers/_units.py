@@ -16,13 +16,13 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.reductions import largest, smallest
-from equipoise.core.results import SMALLEST, Outcome, Solution, Status
+from equipoise.core.results import SMALLEST, Solution, Status
 from equipoise.core.rounding import Normalised, normalise
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
 from equipoise.solvers._matrix import ROUNDING, make_status
 
 #: Outcomes of searches that ended early, by what ended them.
-OUTCOMES = {"time": Outcome.OUT_OF_TIME, "interrupted": Outcome.INTERRUPTED}
+OUTCOMES = {"time": "out of time", "interrupted": "interrupted"}
 _ADVICE = {
     "time": "raise `time_limit`",
     "interrupted": "this is the best policy found before the interruption",
@@ -168,14 +168,14 @@ def status_of(
     `bound` what helps if only a bound does.
     """
     status = make_status(certificate, allowed, how, "", who)
-    if status.name == Outcome.SOLVED:
+    if status.name == "solved":
         return status
     each = allowed.ndim == np.ndim(certificate.gains)
     if ended in OUTCOMES:
         advice = _ADVICE[ended]
     elif np.all((certificate.gains if each else certificate.max_gain) <= allowed):
         advice = bound
-    name = OUTCOMES.get(ended, Outcome.NOT_SOLVED)
+    name = OUTCOMES.get(ended, "not solved")
     return Status(name, f"{status.message}: {advice}", status.solved)
 
 

@@ -120,7 +120,7 @@ def _advice(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "status": status_of(record),
-        "learned": status_of(record).startswith("learned"),
+        "learned": status_of(record).startswith("learned:"),
         "agents": agents,
         "actions": actions,
         "bound": stats.get("bound"),

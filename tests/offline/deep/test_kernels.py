@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise import Outcome
 from equipoise.core import InputError
 from equipoise.core.precision import double_precision
 from equipoise.offline.deep import Critics, KernelCritic, _kernels, fit
@@ -130,7 +129,7 @@ def advice(pair_log):
 
 
 def test_advice_has_a_bound_that_holds(advice, pair_log):
-    assert advice.status.name is Outcome.LEARNED
+    assert advice.status.name == "learned"
     assert "95% confidence" in advice.status.message
     gap = eq.certify(pair_game(), advice.policy).max_gain
     low, high = advice.interval
@@ -201,7 +200,7 @@ def test_kinks_are_inside_the_bound():
 
     rewards = np.array(jax.vmap(reward)(actions)) + 0.1 * rng.normal(size=(300, 2))
     found = eq.advise(eq.offline.Log(None, actions, rewards, continuous=True))
-    assert found.status.name is Outcome.LEARNED
+    assert found.status.name == "learned"
     assert found.stats["assumed"] == "continuous"
     game = eq.ContinuousGame.from_function(reward, 2)
     assert eq.certify(game, found.policy).max_gain < found.bound < 0.5
@@ -214,7 +213,7 @@ def test_many_contexts_have_advice_without_a_bound(monkeypatch):
     actions, where = rng.uniform(-1, 1, (90, 1)), np.arange(90) % 3
     rewards = -((actions - 0.2) ** 2) + 0.05 * rng.normal(size=(90, 1))
     found = eq.advise(eq.offline.Log(where, actions, rewards, continuous=True))
-    assert found.status.name is Outcome.INEXACT
+    assert found.status.caution
     assert found.bound == np.inf
     assert "not bounded" in found.status.message
 
@@ -235,7 +234,7 @@ def test_contexts_have_their_own_advice():
     game = pair_game(0.1, contexts=2)
     log = eq.offline.collect(game, "uniform", samples=300, key=4)
     found = eq.advise(log, key=1)
-    assert found.status.name is Outcome.LEARNED
+    assert found.status.name == "learned"
     assert found.policy.points.shape == (2, AGENTS)
     assert eq.certify(game, found.policy).max_gain <= found.bound
 
@@ -247,7 +246,7 @@ def test_a_wrong_rank_is_refused_and_a_larger_one_found():
     rewards = product - actions**2 + 0.1 * rng.normal(size=(300, 3))
     log = eq.offline.Log(None, actions, rewards, continuous=True)
     found = eq.advise(log, critic=KernelCritic(2))
-    assert found.status.name is Outcome.REFUSED
+    assert found.status.name == "refused"
     assert "rank 2 leaves" in found.status.message
     assert "use rank 3" in found.status.message
     assert eq.advise(log).stats["critic"].startswith("KernelCritic(rank=3")
@@ -263,20 +262,20 @@ def test_logs_that_cannot_tell_are_refused(pair_log):
     rewards = np.array(pair_log.rewards)
     rewards[ROWS // 2 :] *= -1
     drifting = eq.advise(changed(pair_log, rewards=rewards))
-    assert drifting.status.name in (Outcome.REFUSED, Outcome.NOTHING_LEARNED)
+    assert drifting.status.name in ("refused", "nothing learned")
     rewards = np.array(pair_log.rewards)
     rewards[ROWS // 2 :] += 2.0 * pair_log.actions[ROWS // 2 :]
     drifting = eq.advise(changed(pair_log, rewards=rewards))
-    assert drifting.status.name is Outcome.REFUSED
+    assert drifting.status.name == "refused"
     assert "drift" in drifting.status.message
     hidden = np.random.default_rng(6).uniform(-0.7, 0.7, (ROWS, 1))
     driven = eq.advise(changed(pair_log, actions=0.3 * pair_log.actions + hidden))
-    assert driven.status.name is Outcome.REFUSED
+    assert driven.status.name == "refused"
     assert "correlated" in driven.status.message
     assert "own play, not advice" in driven.status.message
     noise = np.random.default_rng(7).normal(size=pair_log.rewards.shape)
     nothing = eq.advise(changed(pair_log, rewards=noise))
-    assert nothing.status.name is Outcome.NOTHING_LEARNED
+    assert nothing.status.name == "nothing learned"
 
 
 def test_copies_of_rows_do_not_count(pair_log):
@@ -333,7 +332,7 @@ def test_the_unit_of_the_data_is_kept(tmp_path):
     names = {"agent": "seller", "time": "week", "action": "price", "reward": "profit"}
     log = eq.offline.Log.read(tmp_path / "sales.csv", **names, continuous=True)
     found = eq.advise(log, run=tmp_path / "run")
-    assert found.status.name is Outcome.LEARNED
+    assert found.status.name == "learned"
     table = [x.split(",") for x in (tmp_path / "run/policy.csv").read_text().splitlines()]
     assert table[0] == ["agent", "context", "action"]
     assert [row[0] for row in table[1:]] == [

@@ -20,7 +20,14 @@ from equipoise.aggregative.learning._spec import Spec, as_spec
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
 from equipoise.core.errors import named_arguments
-from equipoise.core.results import AggregativeCertificate, Interval, Outcome, Solution, Status
+from equipoise.core.results import (
+    AggregativeCertificate,
+    Interval,
+    Solution,
+    Status,
+    Verdict,
+    status_from_plain,
+)
 from equipoise.core.text import wrapped
 from equipoise.games import AggregativePolicy
 from equipoise.runs import FolderInUse, Record, Run, interruptible, resumable
@@ -29,8 +36,6 @@ from equipoise.runs.engines import engine_of
 #: Fields of a result that a record stores unchanged: numbers, and arrays besides the policy's.
 _SCALARS, _ARRAYS = ("width", "bound", "confidence"), ("lower", "upper", "welfare")
 _POLICY = ("rows", "counts", "actions")
-#: Outcome names of earlier versions, with their present names.
-_EARLIER = {"finished": "learned", "stopped": "interrupted", "inconsistent": "inexact"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,8 @@ class Learned:
     #: Arrays by episode: "width" and "bound", the smallest so far of any policy played; "regret", a
     #: bound on the gains of the episode's policy; "planned", whether that policy was new.
     curve: dict[str, np.ndarray]
-    #: How the run ended.
-    status: Status
+    #: What was learned, or what ended the run early.
+    status: Status | Verdict
     #: Everything else that the learner reports, by name.
     stats: dict[str, Any] = field(default_factory=dict)
     #: Policies played, with the episodes they began in; empty unless `history=True`.
@@ -224,7 +229,7 @@ def learn(
     >>> env = eq.aggregative.Simulator(city, key=0)
     >>> run = eq.learn(env, episodes=100, rewards="unknown")
     >>> bool(eq.certify(city, run.policy).max_gain < 0.05), run.status.name
-    (True, <Outcome.LEARNED: 'learned'>)
+    (True, 'learned')
     """
     spec = as_spec(env, spec)
     worth = as_worth(spec, objective, welfare, loss)
@@ -303,7 +308,7 @@ class _Work:
         self.learner, self.at, self.progress = learner, at, progress
         self.started = self.told = time.perf_counter()
         #: Why the work ended early, if it did.
-        self.stopped: Outcome | None = None
+        self.stopped: str | None = None
 
     def go(self, folder: Run | None, engine: Any) -> Learned:
         """Play the remaining episodes; state is written to disk between parts."""
@@ -338,12 +343,12 @@ class _Work:
                 folder, learner.state(), play, episodes, late=lambda: late.passed, **options
             )
             if learner.episode < episodes:
-                self.stopped = Outcome.INTERRUPTED if reached.stopped else Outcome.OUT_OF_TIME
+                self.stopped = "interrupted" if reached.stopped else "out of time"
             # After the last episode the clock no longer counts: a run has one result.
             at = np.inf if self.stopped is None else -np.inf
             bounds = learner.conclude(Deadline(at, stop))
             if stop:
-                self.stopped = Outcome.INTERRUPTED
+                self.stopped = "interrupted"
         return _conclude(learner, bounds, self.started, self.stopped)
 
     def tell(self, metrics: dict[str, float]) -> None:
@@ -356,7 +361,7 @@ class _Work:
             self.progress(done | {"plans": learner.plans, **metrics})
 
 
-def _conclude(learner: Learner, bounds: Bounds, started: float, stopped: Outcome | None) -> Learned:
+def _conclude(learner: Learner, bounds: Bounds, started: float, stopped: str | None) -> Learned:
     """Return the result of a learner at this point."""
     spec, best, done = learner.spec, learner.best, learner.episode
     grid = next(iter(learner.grids.values()))
@@ -401,6 +406,11 @@ def _conclude(learner: Learner, bounds: Bounds, started: float, stopped: Outcome
 def unproven(learner: Learner) -> str:
     """Why the bounds of a run are not proven; empty if they are."""
     settings = learner.settings
+    if not learner.consistent:
+        return (
+            "the samples contradict the given Lipschitz constants, the noise, or a bonus below 1: "
+            "nothing is proven"
+        )
     if settings.form == "printed":
         return "the bounds of the printed form do not hold"
     if settings.form in FORMS:
@@ -415,29 +425,24 @@ def unproven(learner: Learner) -> str:
     return ""
 
 
-def make_status(learner: Learner, stopped: Outcome | None) -> Status:
-    """Describe how learning ended; without a tolerance no outcome counts as solved."""
+def make_status(learner: Learner, stopped: str | None) -> Status | Verdict:
+    """Say how learning ended, and what holds of it with a reservation."""
     done, episodes, relaxed = learner.episode, learner.settings.episodes, learner.planner.relaxed
-    name, message = stopped or Outcome.LEARNED, f"{done:,} episodes were played"
+    message = f"{done:,} episodes were played"
     if done < episodes:
         message = f"{done:,} of {episodes:,} episodes were played; the best so far is returned"
     elif stopped:
         message += "; the last plan was cut short"
     if why := unproven(learner):
         message += f"; {why}"
-    if not learner.consistent:
-        name = Outcome.INEXACT
-        message += (
-            "; the samples contradict the given Lipschitz constants, the noise, or a bonus below "
-            "1: nothing is proven"
-        )
-    elif relaxed > 1:
-        name = Outcome.INEXACT if done == episodes else name
+    if learner.consistent and relaxed > 1:
         message += (
             f"; no cell was feasible until its slack was multiplied by {relaxed:g}: give a larger "
             "`lipschitz`"
         )
-    return Status(name, message, np.asarray(False))
+    if stopped:
+        return Status(stopped, message, np.asarray(False))
+    return Verdict("learned", message, caution=relaxed > 1 or not learner.consistent)
 
 
 def as_record(learned: Learned, config: dict[str, Any]) -> Record:
@@ -448,22 +453,19 @@ def as_record(learned: Learned, config: dict[str, Any]) -> Record:
     arrays |= {name: getattr(learned.policy, name) for name in _POLICY}
     arrays |= {name: getattr(learned, name) for name in _ARRAYS}
     arrays |= {f"curve/{name}": values for name, values in learned.curve.items()}
-    said = {"name": str(status.name), "message": status.message}
     scalars = {name: getattr(learned, name) for name in _SCALARS}
-    scalars |= {"status": said, "stats": stats}
+    scalars |= {"status": status.to_plain(), "stats": stats}
     return Record("aggregative-learning", config, scalars, arrays)
 
 
 def from_record(record: Record) -> Learned:
     """Restore the result that `as_record` stored."""
     scalars, arrays = record.scalars, record.arrays
-    said = scalars["status"]
-    name = _EARLIER.get(str(said["name"]), str(said["name"]))
     return Learned(
         policy=AggregativePolicy(*(arrays[name] for name in _POLICY)),
         **{name: scalars[name] for name in _SCALARS},
         **{name: arrays[name] for name in _ARRAYS},
         curve={k.removeprefix("curve/"): v for k, v in arrays.items() if k.startswith("curve/")},
-        status=Status(name, said["message"], np.asarray(False)),
+        status=status_from_plain(scalars["status"]),
         stats={**scalars["stats"], "aggregate": arrays["aggregate"], "seconds": 0.0},
     )
