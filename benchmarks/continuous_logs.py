@@ -78,7 +78,7 @@ def main() -> None:
         started = time.process_time()
         advice = eq.advise(log, critic=options.critic, key=seed)
         seconds = time.process_time() - started
-        learned += advice.status.name == "learned"
+        learned += advice.status.ok
         gaps.append(float(eq.certify(game, advice.policy).max_gain))
         ends.append(advice.interval or (0.0, np.inf))
         own = float(eq.certify(game, log.actions.mean(0)).max_gain)

@@ -139,7 +139,7 @@ def run(family: Family, logs: int, first: int) -> dict[str, Any]:
             low, high = advice.interval or (-np.inf, np.inf)
             gap = true_gap(game, advice.policy)
             row[name] = {
-                "status": str(advice.status.name), "low": low, "high": high, "gap": gap,
+                "status": str(advice.status).split(":")[0], "low": low, "high": high, "gap": gap,
                 "chosen": str(advice.stats.get("structure", {}).get("chosen")),
                 "own_gap": advice.stats.get("own_gap"), "message": advice.status.message,
             }  # fmt: skip

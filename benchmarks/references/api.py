@@ -148,9 +148,12 @@ def solve(x: Arrays, options: Mapping[str, Any]) -> Outputs:
     """Solve a game: the options of `solve` are in `options["solve"]`."""
     solution = eq.solve(GAMES[options["game"]](x, options), **options.get("solve", {}))
     outputs = _solution(solution)
-    for name in ("objective", "bound"):
-        if name in solution.stats:
-            outputs[f"stated {name}"] = _number(solution.stats[name])
+    stated = {
+        name: solution.stats[name] for name in ("objective", "bound") if name in solution.stats
+    }
+    if not stated and solution.objective is not None:
+        stated = {"objective": solution.objective.lower, "bound": solution.objective.upper}
+    outputs |= {f"stated {name}": _number(value) for name, value in stated.items()}
     return outputs
 
 

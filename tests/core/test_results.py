@@ -16,7 +16,7 @@ from equipoise.core import (
     TableCertificate,
     Verdict,
 )
-from equipoise.core.results import describe_gains, status_from_plain
+from equipoise.core.results import describe_gains, finish, status_from_plain
 
 
 @pytest.fixture
@@ -190,6 +190,61 @@ def test_the_plain_form_does_not_say_how_long_it_took_or_what_compiled_it():
     assert not {"engine", "seconds"} & set(solution.to_plain()["stats"])
 
 
+@pytest.fixture
+def half() -> Certificate:
+    gains = np.array([0.0, 0.5])
+    return TableCertificate(gains=gains, upper=gains + 1e-9, value=np.zeros(2), method="by hand")
+
+
+@pytest.mark.parametrize("ended", ["solved", "stuck", "out of time", "interrupted"])
+def test_the_certificate_alone_says_whether_a_game_is_solved(half, ended):
+    assert finish(None, half, 0.6, ended).status.name == "solved"
+    missed = finish(None, half, 0.5, ended).status
+    assert missed.name == (ended if ended in ("out of time", "interrupted") else "not solved")
+    assert not missed.ok
+
+
+def test_the_advice_fits_what_was_missed(half):
+    words = {"advice": "try another start", "bound": "only the bound"}
+    assert finish(None, half, 0.1, **words).status.message.endswith(": try another start")
+    assert finish(None, half, 0.5, **words).status.message.endswith(": only the bound")
+    late = finish(None, half, 0.1, "out of time", **words).status.message
+    assert late.endswith(": raise `time_limit`")
+    fine = finish(None, half, 0.6, "out of time", **words, though="more may exist").status.message
+    assert fine.endswith("; more may exist")
+
+
+def test_players_may_have_tolerances_of_their_own(half):
+    assert finish(None, half, np.array([1e-6, 0.6])).solved
+    solution = finish(None, half, np.array([0.6, 1e-6]))
+    assert not solution.solved
+    assert solution.tolerance == 1e-6
+    np.testing.assert_array_equal(solution.stats["tolerances"], [0.6, 1e-6])
+
+
+def test_games_of_a_batch_are_judged_one_by_one(certificate):
+    solution = finish(None, certificate, np.array([2.0, 0.5]), who="agent")
+    assert solution.solved.tolist() == [False, True]
+    assert solution.status.message.startswith("1 of 2 games met their tolerance; no agent gains")
+    assert solution.upper.tolist() == [3.0, 0.5]
+
+
+def test_a_gain_that_is_not_a_number_is_not_solved():
+    unknown = np.full(2, np.nan)
+    certificate = TableCertificate(unknown, unknown, unknown, "none")
+    for tolerance in (1.0, np.full(2, 1.0)):
+        assert finish(None, certificate, tolerance).status.name == "not solved"
+
+
+def test_typed_fields_survive_files(half):
+    policy = eq.Profile([np.ones(1), np.ones(1)])
+    interval = Interval([1.0, 2.0], [1.0, np.inf])
+    kept = finish(policy, half, 0.6, objective=interval, assumes="rewards are smooth", game=policy)
+    again = eq.certificates.solution_from_plain(kept.to_plain())
+    assert (again.objective, again.assumes, again.game) == (interval, "rewards are smooth", None)
+    assert again == kept
+
+
 def test_sentences_never_understate_the_bound(rng):
     for upper in np.append(10.0 ** rng.uniform(-320, 308, 1000), [0.0, 5e-324, 1.0, 0.99999, 1e-9]):
         said = describe_gains(0.0, float(upper)).split("more than ")[1].split(";")[0]
@@ -220,7 +275,14 @@ def test_an_interval_holds_its_ends_and_refuses_others():
     assert type(Interval(np.float64(1), 2).lower) is float
     assert str(Interval(1.0334, np.inf)) == "1.0334 to inf"
     assert str(Interval(2.0, 2.0 + 1e-12)) == "2"
-    for lower, upper in ((1.0, 0.5), (np.nan, 1.0), (0.0, np.nan)):
+    several = Interval([1.0, 2.0], [1.5, 2.0])
+    assert f"{several:.2f}" == "1.00 to 1.50, 2.00"
+    assert several.width.tolist() == [0.5, 0.0]
+    assert Interval(-np.inf, -np.inf).width == 0.0
+    assert several != Interval([1.0, 2.0], [1.5, 3.0])
+    with pytest.raises(eq.core.InputError, match="upper: expected the shape"):
+        Interval([1.0, 2.0], 3.0)
+    for lower, upper in ((1.0, 0.5), (np.nan, 1.0), (0.0, np.nan), ([0.0, 1.0], [0.0, 0.5])):
         with pytest.raises(eq.core.InputError, match="upper: expected a number >= "):
             Interval(lower, upper)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -103,7 +103,7 @@ def test_true_rewards_lead_to_a_small_gap():
             game, behaviour="uniform", iterations=400, step=3.0, strength=0.003
         )
         assert eq.certify(game, solution.policy).max_gain < 0.01
-        assert solution.status.name == "learned"
+        assert solution.status.ok
         assert len(solution.policy) == 400
         np.testing.assert_allclose(solution.policy[0], game.uniform_policy())
 
@@ -167,7 +167,7 @@ def test_too_little_data_returns_the_behaviour_and_says_so():
     assert "samples per parameter" in solution.status.message
     np.testing.assert_allclose(solution.policy[0], model.behaviour)
     forced = eq.offline.solve(model, force=True, iterations=10)
-    assert forced.status.name == "learned"
+    assert forced.status.ok
 
 
 def test_agents_with_fewer_actions():

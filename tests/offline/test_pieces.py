@@ -40,7 +40,7 @@ def test_long_logs_are_fitted_whole_and_judged_by_a_selection(game, file, monkey
     found = [eq.advise(x, **QUICK) for x in (log, pieces)]
     np.testing.assert_allclose(*(a.policy.policies for a in found), atol=1e-9)
     advice = found[0]
-    assert advice.status.name == "learned"
+    assert advice.status.ok
     assert advice.stats["samples"] == 3_000
     assert any("of 3,000 rows, selected at random" in note for note in advice.stats["notes"])
     low, high = advice.interval

@@ -140,7 +140,7 @@ def test_rows_of_a_game_without_noise_are_data_and_copies_are_not():
     log = eq.offline.Log(None, actions, exact)
     assert distinct(log)[1] == 0
     advice = eq.advise(log, iterations=50)
-    assert advice.status.name == "learned"
+    assert advice.status.ok
     assert advice.policy.policies.argmax(-1).tolist() == [[[1, 1]]]  # dominant
     coins = exact + rng.integers(0, 2, exact.shape)  # rewards that repeat although they are noisy
     assert distinct(eq.offline.Log(None, actions, coins))[1] == 0

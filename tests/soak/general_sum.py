@@ -54,7 +54,7 @@ def check(payoffs: np.ndarray) -> tuple[dict[str, float], list[str]]:
         if gains[name] > LIMITS[name]:
             wrong.append(f"{name}: {solution.status}")
         welfare.append(float(solution.value.sum()))
-        if objective and solution.stats["bound"] < welfare[-1] - 1e-7 * spread:
+        if objective and solution.objective.upper < welfare[-1] - 1e-7 * spread:
             wrong.append(f"{name}: welfare {welfare[-1]} above its bound")
     if (np.diff(welfare) < -1e-7 * spread * len(payoffs)).any():
         wrong.append(f"welfare falls from concept to concept: {welfare}")
@@ -78,12 +78,11 @@ def check_units(payoffs: np.ndarray, rng: np.random.Generator) -> list[str]:
 
 def check_entropy(payoffs: np.ndarray) -> tuple[bool, list[str]]:
     """Whether the largest entropy was found, and what was wrong with what was found."""
-    solution = eq.solve(
-        eq.NormalFormGame(payoffs, players=len(payoffs)), concept="ce", objective="entropy"
-    )
-    gap = solution.stats["bound"] - solution.stats["objective"]
+    game = eq.NormalFormGame(payoffs, players=len(payoffs))
+    solution = eq.solve(game, concept="ce", objective="entropy")
+    gap = solution.objective.upper - solution.objective.lower
     if solution.status.ok and not gap <= 1e-6:
-        return False, [f"entropy {solution.stats['objective']}, bound {solution.stats['bound']}"]
+        return False, [f"entropy {solution.objective.lower}, bound {solution.objective.upper}"]
     return bool(solution.status.ok), []
 
 

@@ -43,7 +43,7 @@ class TestNormalForms:
         best = eq.solve(stag, objective="welfare")
         values = [s.value.sum() for s in eq.equilibria(stag)]
         assert best.value.sum() == pytest.approx(max(values))
-        assert best.stats["bound"] >= best.stats["objective"] - 1e-9
+        assert best.objective.upper >= best.objective.lower - 1e-9
 
     def test_a_batch_is_its_games_one_by_one(self):
         game = eq.NormalFormGame(RNG.normal(size=(2, 5, 2, 3, 4)), players=2)
@@ -79,7 +79,7 @@ class TestNormalForms:
         assert solution.certificate[1, 0].concept == concept
         assert solution.certificate.exact
         if objective:
-            assert solution.stats["bound"][1, 0] == pytest.approx(one.stats["bound"])
+            assert solution.objective.upper[1, 0] == pytest.approx(one.objective.upper)
 
     def test_batches_of_other_kinds(self):
         pairs = eq.NormalFormGame(RNG.normal(size=(3, 2, 3, 2)), players=2)
@@ -113,7 +113,7 @@ class TestNormalForms:
     def test_an_objective_is_never_bought_with_a_gain(self, concept):
         game = eq.NormalFormGame(np.random.default_rng(1).random((3, 12, 12, 12)))
         solution = eq.solve(game, concept=concept, objective="welfare", time_limit=0.5)
-        assert solution.stats["bound"] >= solution.stats["objective"] - 1e-9
+        assert solution.objective.upper >= solution.objective.lower - 1e-9
         assert solution.status.ok or solution.status.name == "out of time"
 
     @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 6), (4, 1)])

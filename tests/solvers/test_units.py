@@ -57,8 +57,8 @@ def test_objectives_are_in_the_units_of_the_game(unit, objective, best):
         game = eq.NormalFormGame(unit * payoffs)
         solution = eq.solve(game, concept=concept, objective=objective)
         assert solution.status.ok
-        assert solution.stats["objective"] / unit == pytest.approx(best, rel=1e-9)
-        assert solution.stats["bound"] / unit >= best * (1 - 1e-9)
+        assert solution.objective.lower / unit == pytest.approx(best, rel=1e-9)
+        assert solution.objective.upper / unit >= best * (1 - 1e-9)
 
 
 def test_players_may_have_units_of_their_own():

@@ -103,8 +103,8 @@ def design(
     >>> import equipoise as eq
     >>> town = eq.games.load("two-roads", agents=1000)
     >>> toll = eq.aggregative.design(town, {"motorway": (0.0, 0.4)})
-    >>> optimum = eq.solve(town, concept="optimum").stats["objective"]
-    >>> round(toll.outcome, 4) == round(optimum, 4)
+    >>> optimum = eq.solve(town, concept="optimum").objective
+    >>> round(toll.outcome, 4) == round(optimum.lower, 4)
     True
     """
     names, low, high = _boxes(parameters)

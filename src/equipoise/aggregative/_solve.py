@@ -38,8 +38,8 @@ from equipoise.core.results import (
     Certificate,
     Interval,
     Solution,
-    Status,
-    describe_gains,
+    finish,
+    judged,
 )
 from equipoise.core.text import named
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
@@ -61,7 +61,7 @@ _SHARE = 0.85
 _ROUNDED = 1e-12
 
 #: What a bound rests on if the Lipschitz constants were not declared.
-_SAMPLED = ", if rewards change no faster than at the aggregates sampled (declare `lipschitz`)"
+_SAMPLED = "if rewards change no faster than at the aggregates sampled (declare `lipschitz`)"
 
 #: What the status says when all profiles were compared and none is an equilibrium.
 _NONE = "no profile of this game meets the tolerance"
@@ -101,15 +101,14 @@ def solve_aggregative(
       by the mean reward, or by the mean of a `welfare` array (agents or types, actions); "loss" by
       the smallest mean of a `loss` array; "egalitarian" by the reward of the worst-off agent; or a
       function of the numbers of agents (types, actions) and the aggregate. `sense="min"` finds the
-      worst equilibrium instead of the best. `stats["best_possible"]` bounds the objective of every
-      equilibrium, and the intervals `stats["price_of_anarchy"]` and `stats["price_of_stability"]`
-      compare with the social optimum. In a Markov game arrays may depend on step and state,
+      worst equilibrium instead of the best. `solution.objective` is the interval between the
+      objective attained and what no equilibrium exceeds, and `solution.assumes` says what it rests
+      on. The intervals `stats["price_of_anarchy"]` and `stats["price_of_stability"]` compare with
+      the social optimum. In a Markov game arrays may depend on step and state,
       (horizon, states, agents or types, actions); "egalitarian" is the value of the whole game to
       the worst-off agent, averaged over the states in which the game may begin; and functions are
-      not accepted.
-      `stats["objective"]` and `stats["best_possible"]` then have one entry for each of these
-      states, and the latter bounds all policies that are equilibria of the rewards in every step
-      and state.
+      not accepted. The ends of `solution.objective` then have one entry for each of these states,
+      and bound all policies that are equilibria of the rewards in every step and state.
     - `method`, for Markov games only: "backward" (Aggre-BI, Algorithm 2 of the paper, the default)
       or "state-wise" (Algorithm 1). The two differ in the welfare that they reach.
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. The status is
@@ -234,27 +233,55 @@ def _solve(
         **{k: max(getattr(p, k) for p in plans) for k in ("spacing", "slack", "relaxed")},
         **{k: sum(getattr(p, k) for p in plans) for k in ("cells", "feasible", "programs")},
     }
+    objective, assumes = None, ""
     if chosen:
         plan = plans[0]
-        found, most = planner.welfare[0], planner.possible[0]
+        attained, most = planner.welfare[0], planner.possible[0]
         if single:
-            found, most = plan.objective, plan.promise
+            attained, most = plan.objective, plan.promise
         elif fair is not None:
-            found, most = fair
-        stats |= {"objective": found, "best_possible": most}
+            attained, most = fair
+        objective = _objective(attained, most, options.maximise)
+        stats |= {"objective": attained, "best_possible": most}
         complete = all(plan.complete for plan in plans)
         by_array = single and options.free and planner.stage.welfare is not None
-        assumed = game.lipschitz_estimated and not (complete or by_array)
-        stats["assumes"] = _SAMPLED if assumed else ""
+        if game.lipschitz_estimated and not (complete or by_array):
+            assumes = _SAMPLED
     if chosen and single:
         stats |= prices(planner.stage, options, plans[0], float(np.mean(value)), deadline)
     elif chosen and options.free:
         stats |= _markov_prices(planner, deadline)
-    skipped = any(plan.skipped for plan in plans)
-    status = make_status(game, certificate, tolerance, options, stats, deadline, skipped)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
-    solution = Solution(policy, value, certificate, status, float(tolerance), stats)
+    ended, cut_short = "", ""
+    if deadline.stop:
+        ended, cut_short = "interrupted", "Ctrl-C ended the search"
+    elif deadline.missed and options.deadline.missed:
+        ended, cut_short = "out of time", "the time limit ended the search"
+    elif deadline.missed:
+        cut_short = "the time limit ended the searches for the prices, whose intervals are wide"
+    more: dict[str, Any] = {"assumes": assumes, "stats": stats, "game": game}
+    if options.free:
+        assert objective is not None
+        met, told = _optimum(objective, certificate, tolerance, options, assumes)
+        status = judged(met, "; ".join((told, *filter(None, (cut_short,)))), ended)
+        solution = Solution(policy, value, certificate, status, tolerance, objective, **more)
+    else:
+        skipped = any(plan.skipped for plan in plans) and ended != "interrupted"
+        notes = _notes(game, certificate, tolerance, options, stats, assumes, skipped)
+        if chosen:
+            told = _not_found(options, stats, certificate, tolerance, assumes)
+            notes[1:1] = filter(None, (told, cut_short))
+        words: dict[str, Any] = {"who": "agent", "told": f"tolerance {tolerance:.3g}"}
+        words |= {"notes": notes, "value": value, "objective": objective}
+        solution = finish(policy, certificate, tolerance, ended, **words, **more)
     return named(solution, game.about)
+
+
+def _objective(attained: Any, most: Any, maximise: bool) -> Interval | None:
+    """The interval of an objective; None where it is proven that no equilibrium exists."""
+    if maximise:
+        return None if np.any(np.isneginf(most)) else Interval(attained, np.maximum(attained, most))
+    return None if np.any(np.isposinf(most)) else Interval(np.minimum(attained, most), attained)
 
 
 def _plan(
@@ -407,66 +434,60 @@ def _rounded(lower: float, upper: float) -> Interval:
     return Interval(max(lower * (1.0 - _ROUNDED), 1.0), max(upper, 1.0) * (1.0 + _ROUNDED))
 
 
-def make_status(
+def _optimum(
+    objective: Interval, certificate: Certificate, tolerance: float, options: Options, assumes: str
+) -> tuple[bool, str]:
+    """Whether an optimum is proven to be within the tolerance of the best, and what is known."""
+    off, gain = float(np.max(objective.width)), float(certificate.max_gain)
+    ends = (objective.lower, objective.upper)[:: 1 if options.maximise else -1]
+    known = f"no policy is better than the optimum found by more than {off:.3g}"
+    if np.ndim(ends[0]) == 0:
+        known = f"the optimum found is {ends[0]:.6g}, and no profile exceeds {ends[1]:.6g}"
+    known += f", {assumes}" if assumes else ""
+    free = f"if agents were free to deviate from it, the largest gain is {gain:.3g}"
+    return off <= tolerance and not assumes, f"{known}; {free}"
+
+
+def _notes(
     game: Any,
     certificate: Certificate,
     tolerance: float,
     options: Options,
     stats: dict[str, Any],
-    deadline: Deadline,
+    assumes: str,
     skipped: bool,
-) -> Status:
-    """Status of a solution: solved if the certificate bounds every gain by the tolerance."""
-    gain, upper = float(certificate.max_gain), float(certificate.max_upper)
-    bound, relaxed = stats["bound"], stats["relaxed"]
-    missed, ended = "not solved", ""
-    if deadline.stop:
-        missed, ended = "interrupted", "Ctrl-C ended the search"
-    elif deadline.missed:
-        missed = "out of time" if options.deadline.missed else missed
-        ended = "the time limit ended the search"
-        if not options.deadline.missed:
-            ended = "the time limit ended the searches for the prices, whose intervals are wide"
-    if options.free:
-        off = float(np.abs(stats["best_possible"] - stats["objective"]).max())
-        solved = off <= tolerance and not stats["assumes"]
-        known = f"no policy is better than the optimum found by more than {off:.3g}"
-        if np.ndim(stats["objective"]) == 0:
-            known = f"no profile exceeds {stats['best_possible']:.6g}"
-            known = f"the optimum found is {stats['objective']:.6g}, and {known}"
-        message = [known + stats["assumes"]]
-        message.append(f"if agents were free to deviate from it, the largest gain is {gain:.3g}")
-        message += [ended] if ended else []
-        outcome = "solved" if solved else missed
-        return Status(outcome, "; ".join(message), np.asarray(solved))
-    solved = upper <= tolerance
-    outcome = "solved" if solved else missed
-    message = [f"{describe_gains(gain, upper, 'agent')} (tolerance {tolerance:.3g})"]
-    message.append(f"found by {stats['method']}")
+) -> list[str]:
+    """Further sentences on a solution: how it was found, and why it may not be solved."""
+    upper, bound, relaxed = float(certificate.max_upper), stats["bound"], stats["relaxed"]
+    solved, notes = upper <= tolerance, [f"found by {stats['method']}"]
     if options.rounding == "sample":
-        message.append("a sampled profile comes without a guarantee")
+        notes.append("a sampled profile comes without a guarantee")
     elif not solved and bound is not None and bound >= upper:
-        message.append(f"the theory's bound for this number of agents is {bound:.3g}")
-    listed = stats["method"] == "enumeration"
-    if "best_possible" in stats:
-        message.append(_not_found(options, stats, solved))
-        message += [ended] if ended else []
-    elif not solved and listed and isinstance(game, AggregativeGame):
-        message.append(_NONE)
-    if not solved and skipped and outcome != "interrupted":
-        message.append("cells were skipped: they take too long, or there are too many coordinates")
-    if game.lipschitz_estimated and stats["cells"] and not stats.get("assumes"):
-        message.append("the Lipschitz constant was estimated, not given")
+        notes.append(f"the theory's bound for this number of agents is {bound:.3g}")
+    listed = stats["method"] == "enumeration" and isinstance(game, AggregativeGame)
+    if not solved and listed and "best_possible" not in stats:
+        notes.append(_NONE)
+    if not solved and skipped:
+        notes.append("cells were skipped: they take too long, or there are too many coordinates")
+    if game.lipschitz_estimated and stats["cells"] and not assumes:
+        notes.append("the Lipschitz constant was estimated, not given")
     if relaxed > 1:
-        message.append(
+        notes.append(
             f"no cell was feasible until the slack was multiplied by {relaxed:g}: give a larger "
             "`lipschitz`, or leave `slack` at its default"
         )
-    return Status(outcome, "; ".join(message), np.asarray(solved))
+    return notes
 
 
-def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
+def _not_found(
+    options: Options,
+    stats: dict[str, Any],
+    certificate: Certificate,
+    tolerance: float,
+    assumes: str,
+) -> str:
     """Describe what is proven about equilibria that were not found."""
+    solved = float(certificate.max_upper) <= tolerance
     possible, more = stats["best_possible"], "above" if options.maximise else "below"
     if np.ndim(possible) == 0 and possible == (-np.inf if options.maximise else np.inf):
         return _NONE
@@ -474,9 +495,10 @@ def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
         return "nothing is proven about equilibria that were not found"
     name = {"welfare": "a welfare", "egalitarian": "a least reward"}.get(str(options.objective))
     name = "a loss" if options.loss else name or "an objective"
+    rests = f", {assumes}" if assumes else ""
     if np.ndim(possible):
         off = float(np.abs(possible - stats["objective"]).max())
         known = f"no equilibrium has {name} more than {off:.3g} {more} this one's from any state"
-        return known + stats["assumes"]
+        return known + rests
     here = f" ({stats['objective'] + 0.0:.6g} here)" if solved else ""
-    return f"no equilibrium has {name} {more} {possible + 0.0:.6g}{here}{stats['assumes']}"
+    return f"no equilibrium has {name} {more} {possible + 0.0:.6g}{here}{rests}"

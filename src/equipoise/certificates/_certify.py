@@ -19,6 +19,7 @@ from equipoise.core.network_results import NetworkCertificate, certificate_from_
 from equipoise.core.results import (
     AggregativeCertificate,
     Certificate,
+    Interval,
     Solution,
     TableCertificate,
     policy_in,
@@ -178,12 +179,14 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     expected = ("policy", "certificate", "status", "value", "tolerance")
     if missing := [name for name in expected if name not in plain]:
         raise InputError("solution", f"the keys {expected}", f"no {missing}")
-    policy = plain["policy"]
+    policy, objective = plain["policy"], plain.get("objective")
     return Solution(
         policy=None if policy is None else policy_from_plain(policy),
         value=np.asarray(plain["value"], np.float64),
         certificate=certificate_from_plain(plain["certificate"]),
         status=status_from_plain(plain["status"]),
         tolerance=np.asarray(plain["tolerance"], np.float64),
+        objective=None if objective is None else Interval(**objective),
+        assumes=str(plain.get("assumes", "")),
         stats=dict(plain.get("stats", {})),
     )

@@ -52,10 +52,10 @@ def largest(values: Any) -> Any:
     """
     if _is_elsewhere(values):
         return _reduced_there(values, "max")
-    if values.ndim == 1 or values.shape[-1] >= SHORT:
-        return values.max(-1)
     if values.shape[-1] == 2:  # players
         return np.maximum(values[..., 0], values[..., 1])
+    if values.ndim == 1 or values.shape[-1] >= SHORT:
+        return values.max(-1)
     return _batch_last(values).max(0)
 
 

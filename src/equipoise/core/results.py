@@ -3,7 +3,8 @@
 import decimal
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
@@ -13,7 +14,7 @@ import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.core.html import ROWS, format_value, html_card, html_facts, html_table
-from equipoise.core.reductions import largest, total
+from equipoise.core.reductions import largest, smallest, total
 from equipoise.core.text import ROWS as TEXT_ROWS
 from equipoise.core.text import about, cut, first_rows, not_negative, wrapped
 
@@ -74,9 +75,9 @@ def describe_gains(gain: float, upper: float, who: str = "player") -> str:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Interval:
-    """A number that is proven to be at least `lower` and at most `upper`.
+    """A number that is proven to be at least `lower` and at most `upper`, or an array of numbers.
 
     `upper` is infinite where nothing bounds the number from above.
 
@@ -88,21 +89,49 @@ class Interval:
     (1.25, 1.5, '1.25 to 1.5', '1.25 to 1.50')
     """
 
-    lower: float
-    upper: float
+    lower: Any
+    upper: Any
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        if not self.lower <= self.upper:
-            raise InputError("upper", f"a number >= {self.lower:g}, the lower end", self.upper)
+            end = getattr(self, name)
+            end = np.asarray(end, np.float64) if np.ndim(end) else float(end)
+            object.__setattr__(self, name, end)
+        if np.shape(self.lower) != np.shape(self.upper):
+            raise InputError("upper", f"the shape {np.shape(self.lower)}", np.shape(self.upper))
+        if not np.all(self.lower <= self.upper):
+            least = np.ravel(self.lower)[(~np.ravel(self.lower <= self.upper)).argmax()]
+            raise InputError("upper", f"a number >= {least:g}, the lower end", self.upper)
+
+    @property
+    def width(self) -> Any:
+        """The upper end minus the lower one; zero where both are infinite."""
+        with np.errstate(invalid="ignore"):
+            return np.where(
+                np.equal(self.lower, self.upper), 0.0, np.subtract(self.upper, self.lower)
+            )[()]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return both ends by name."""
+        return {"lower": self.lower, "upper": self.upper}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Interval):
+            return NotImplemented
+        return _same(self.to_plain(), other.to_plain())
+
+    def __hash__(self) -> int:
+        return hash((np.shape(self.lower), np.sum(self.lower)))
 
     def __str__(self) -> str:
         return f"{self:.6g}"
 
     def __format__(self, form: str) -> str:
-        ends = [format(end, form or ".6g") for end in (self.lower, self.upper)]
-        return " to ".join(dict.fromkeys(ends))
+        lows, highs = np.ravel(self.lower).tolist(), np.ravel(self.upper).tolist()
+        pairs = (
+            (format(end, form or ".6g") for end in pair) for pair in zip(lows, highs, strict=True)
+        )
+        return ", ".join(" to ".join(dict.fromkeys(pair)) for pair in pairs)
 
 
 class Certificate(ABC):
@@ -621,8 +650,21 @@ class Solution(Generic[P]):
     #: whose payoffs have very different ranges have tolerances of their own,
     #: `stats["tolerances"]`, and this is the smallest.
     tolerance: Array = np.nan
-    #: Everything else that the solver reports, such as `method`, `iterations` or `aggregate`.
+    #: The objective attained by the policy, and the bound proven for all equilibria, or, with the
+    #: concept "optimum", for all policies. Its ends are arrays for a batch, and by starting state
+    #: for the Markov game of a crowd. None without an objective.
+    objective: Interval | None = None
+    #: What `objective` rests on and nobody proved, as a sentence; empty if there is nothing.
+    assumes: str = ""
+    #: What helps to debug the solver, such as `method`, `iterations` or `seconds`.
     stats: dict[str, Any] = field(default_factory=dict)
+    #: The game solved; not compared, and not written into files. None for a solution read from one.
+    game: Any = field(default=None, repr=False)
+
+    @property
+    def upper(self) -> Array:
+        """The largest proven gain of any player: short for `certificate.max_upper`."""
+        return self.certificate.max_upper
 
     @property
     def solved(self) -> bool | Array:
@@ -681,7 +723,7 @@ class Solution(Generic[P]):
         """
         stats = {k: v for k, v in self.stats.items() if k != "engine" and not k.endswith("seconds")}
         policy: Any = self.policy
-        return {
+        plain = {
             "version": 1,
             "policy": None if policy is None else policy.to_plain(),
             "certificate": self.certificate.to_plain(),
@@ -690,3 +732,116 @@ class Solution(Generic[P]):
             "tolerance": np.asarray(self.tolerance),
             "stats": stats,
         }
+        if self.objective is not None:
+            plain["objective"] = self.objective.to_plain()
+        return plain | ({"assumes": self.assumes} if self.assumes else {})
+
+
+#: What ends a search from outside, and what the status then advises.
+ADVICE = {
+    "out of time": "raise `time_limit`",
+    "interrupted": "this is the best policy found before the interruption",
+}
+#: What helps if a policy's gains meet the tolerance and only their bounds do not.
+ROUNDING = "only the bound, which includes rounding, exceeds the tolerance: raise `tolerance`"
+
+
+def judged(met: bool | Array, message: str, ended: str = "solved") -> Status:
+    """Return the status of what met its tolerance or did not; every status is made here.
+
+    `ended` is what ended the search: "out of time", "interrupted", or anything else if it ended by
+    itself.
+
+    >>> str(judged(np.array([True, False]), "1 of 2 games met their tolerance", "interrupted"))
+    'interrupted: 1 of 2 games met their tolerance'
+    """
+    solved = met if isinstance(met, bool) else met.all()
+    return Status("solved" if solved else ended if ended in ADVICE else "not solved", message, met)
+
+
+def finish(
+    policy: P,
+    certificate: Certificate,
+    tolerance: Any,
+    ended: str = "solved",
+    *,
+    who: str = "player",
+    told: str = "",
+    how: str = "",
+    notes: Sequence[str] = (),
+    advice: str = "",
+    bound: str = ROUNDING,
+    hints: Mapping[str, str] = ADVICE,
+    though: str = "",
+    value: Any = None,
+    objective: Interval | None = None,
+    assumes: str = "",
+    stats: dict[str, Any] | None = None,
+    game: Any = None,
+) -> Solution[P]:
+    """Return a policy as a solution, whose status follows from its certificate and the tolerance.
+
+    Args:
+        policy: The policy found.
+        certificate: Its certificate in the game as the user gave it.
+        tolerance: The largest gain allowed: one number for each game, or for each player.
+        ended: What ended the search: "out of time", "interrupted", or anything else if it ended by
+            itself.
+        who: Who might deviate, in the sentence on gains.
+        told: The tolerance in words. Default: its value, or the range of its values.
+        how: How the policy was found, in a few words.
+        notes: Further sentences on the result.
+        advice: What may help if a gain exceeds the tolerance.
+        bound: What may help if only a proven bound exceeds it.
+        hints: What may help if the search was ended from outside.
+        though: What to add to a game that was solved although the search was ended.
+        value: Value of the policy. Default: that of the certificate.
+        objective: The objective attained, and what no equilibrium exceeds.
+        assumes: What `objective` rests on and nobody proved.
+        stats: Statistics of the solver, which help to debug.
+        game: The game solved.
+    """
+    stats = {} if stats is None else stats
+    if ended in ADVICE:
+        stats["ended"] = ended
+    tolerance = tolerance if hasattr(tolerance, "ndim") else np.asarray(tolerance, np.float64)
+    allowed = tolerance
+    if tolerance.ndim == 0:  # plain floats are faster for a single game
+        low = high = float(tolerance)
+        gain, upper = float(certificate.max_gain), float(certificate.max_upper)
+        solved, games, within = upper <= low, 1, gain <= low
+        missed = int(not solved)
+    else:
+        with _in_doubles(tolerance):
+            if tolerance.ndim < certificate.upper.ndim:
+                solved, gains = certificate.max_upper <= tolerance, certificate.max_gain
+            else:  # one for each player
+                solved, gains = smallest(certificate.upper <= tolerance), certificate.gains
+                stats["tolerances"], allowed = tolerance, np.asarray(smallest(tolerance))
+            games, missed = solved.size, 0 if solved.all() else int((~solved).sum())
+            within = missed and bool((gains <= tolerance).all())
+            ends = certificate.gains.max(), certificate.upper.max()
+            gain, upper, low, high = map(float, (*ends, tolerance.min(), tolerance.max()))
+    told = told or (f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}")
+    message = f"{describe_gains(gain, upper, who)} ({told}{', ' * bool(how)}{how})"
+    if games > 1:
+        message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
+    if notes:
+        message = "; ".join((message, *notes))
+    if missed:
+        what = hints.get(ended, bound if within else advice)
+        message = f"{message}: {what}" if what else message
+    elif though and ended in ADVICE:
+        message += f"; {though}"
+    status = judged(solved, message, ended)
+    value = certificate.value if value is None else value
+    return Solution(policy, value, certificate, status, allowed, objective, assumes, stats, game)
+
+
+def _in_doubles(array: Any) -> AbstractContextManager[None]:
+    """Float64 arithmetic for an array on a device; NumPy arrays need nothing."""
+    if type(array) is np.ndarray:
+        return nullcontext()
+    from equipoise.core.precision import double_precision
+
+    return double_precision()

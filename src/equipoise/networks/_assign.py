@@ -167,7 +167,7 @@ def assign(
             elif stalled >= (_PATIENCE if excess < _FLOOR * goal / tolerance else 10 * _PATIENCE):
                 ended = "stalled" if excess < _FLOOR * goal / tolerance else "stuck"
             elif time.perf_counter() - begun > time_limit:
-                ended = "time"
+                ended = "out of time"
             else:
                 if passes % _DROP == 0:
                     paths.drop()
@@ -200,7 +200,7 @@ def assign(
                         costs.ahead * (0.25 if whole else 4.0), float(paths.demand.max())
                     )
     except LateError:
-        ended = "time"
+        ended = "out of time"
     except KeyboardInterrupt:
         ended = "interrupted"
         if not paths.count or (paths.head < 0).any():
@@ -266,7 +266,7 @@ def certified(game: NetworkGame, policy: FlowPolicy, concept: str, ended: str) -
     try:
         return certify(game, policy, concept=concept)
     except InputError as error:  # nobody gave these flows
-        hint = "or raise time_limit" if ended in ("time", "interrupted") else ""
+        hint = "or raise time_limit" if ended in ("out of time", "interrupted") else ""
         expected = "costs that are finite at the flows of an equilibrium"
         hint = "check the capacity and the power of the link" + (f", {hint}" if hint else "")
         raise InputError("game", expected, error.found, hint) from None

@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
-from equipoise.core.results import Interval, Solution, Status
+from equipoise.core.results import Interval, Solution, Status, judged
 from equipoise.core.text import first_rows, wrapped
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._bounds import cost_of_equilibria, gap_of
@@ -196,7 +196,7 @@ def worst(told: str, *solutions: Solution, ended: str = "solved") -> Status:
         "out of time": "; allow a longer time_limit",
         "interrupted": "; Ctrl-C ended the computation",
     }[name]
-    return Status(name, told + hint, np.array(name == "solved"))
+    return judged(name == "solved", told + hint, name)
 
 
 def assigned(game: NetworkGame, **options: Any) -> Solution:

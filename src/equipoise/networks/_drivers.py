@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
-from equipoise.core.results import Solution, Status, describe_gains
+from equipoise.core.results import Solution, finish
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Costs, LateError, assign, certified, mean_cost, paths_of
@@ -94,7 +94,7 @@ def solve_drivers(
         if time.perf_counter() - begun > time_limit:
             raise LateError
 
-    ended = ended if ended in ("time", "interrupted") else ""
+    ended = ended if ended in ("out of time", "interrupted") else ""
     try:
         while not ended:
             found = np.zeros(2)
@@ -109,27 +109,22 @@ def solve_drivers(
                 ended = "solved"
             searching = found[0] == 0.0 or passes % _SEARCH == 0
             if not ended and time.perf_counter() - begun > time_limit:
-                ended = "time"
+                ended = "out of time"
             _forget(paths)
     except LateError:
-        ended = "time"
+        ended = "out of time"
     except KeyboardInterrupt:
         ended = "interrupted"
     policy = FlowPolicy.of_paths(game, *paths.used())
     certificate: Any = certified(game, policy, "nash", ended)
     mean = float(certificate.class_value @ certificate.class_counts) / game.players
     allowed = max(tolerance, 1e-9) * mean
-    upper = float(certificate.max_upper)
-    outcomes = {"time": "out of time", "interrupted": "interrupted"}
-    solved = upper <= allowed
-    outcome = "solved" if solved else outcomes.get(ended, "not solved")
-    said = describe_gains(float(certificate.max_gain), upper, "driver")
-    told = f"{said} (tolerance {allowed:.3g})"
-    status = Status(outcome, told, np.array(solved))
     stats |= {"rounds": passes, "moves": moves, "paths": policy.paths}
     stats |= {"total_cost": game.total_cost(policy.flows)}
     stats["seconds"] = time.perf_counter() - begun
-    solution = Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    words: dict[str, Any] = {"who": "driver", "told": f"tolerance {allowed:.3g}"}
+    words |= {"value": np.asarray(mean), "stats": stats, "game": game}
+    solution = finish(policy, certificate, allowed, ended, **words)
     return named(solution, game.about)
 
 

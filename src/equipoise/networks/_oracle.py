@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import named_arguments
-from equipoise.core.results import Solution, Status, describe_gains
+from equipoise.core.results import Solution, finish
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame, OracleGame
 
@@ -25,7 +25,6 @@ _SWEEPS = 6
 _TRIALS = 6
 #: Rounds without progress after which rounding is assumed to be the obstacle.
 _PATIENCE = 40
-_OUTCOMES = {"time": "out of time", "interrupted": "interrupted"}
 
 
 class Mixtures:
@@ -125,7 +124,7 @@ def _run(
             if stalled >= _PATIENCE:
                 return "stalled", rounds
             if time.perf_counter() - begun > time_limit:
-                return "time", rounds
+                return "out of time", rounds
             for _ in range(_SWEEPS):
                 mixtures.sweep()
     except KeyboardInterrupt:
@@ -171,16 +170,12 @@ def solve_oracle(
     policy = FlowPolicy(mixtures.gather())
     certificate: Any = certify(game, policy)
     mean = abs(float(certificate.total_cost)) / agents
-    allowed, upper = tolerance * mean, float(certificate.max_upper)
-    solved = upper <= allowed
-    outcome = "solved" if solved else _OUTCOMES.get(ended, "not solved")
-    said = describe_gains(float(certificate.max_gain), upper, "agent")
-    told = f"{said} (tolerance {tolerance:g} of the mean cost of an agent)"
     stats = {"method": "simplicial decomposition", "rounds": rounds}
     stats |= {"actions": sum(map(len, mixtures.actions))}
     stats["seconds"] = time.perf_counter() - begun
-    status = Status(outcome, told, np.array(solved))
-    solution = Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    told = f"tolerance {tolerance:g} of the mean cost of an agent"
+    words: dict[str, Any] = {"who": "agent", "told": told, "value": np.asarray(mean)}
+    solution = finish(policy, certificate, tolerance * mean, ended, **words, stats=stats, game=game)
     return named(solution, game.about)
 
 

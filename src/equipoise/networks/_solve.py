@@ -8,7 +8,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.kernels import is_installed
-from equipoise.core.results import Solution, Status, describe_gains
+from equipoise.core.results import Solution, finish
 from equipoise.core.text import named
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._assign import Progress, assign, certified
@@ -21,6 +21,16 @@ TOLERANCE = 1e-10
 _TRACE = 1e-20
 #: Default time limit in seconds.
 TIME_LIMIT = 600.0
+#: What helps where flows were not found to the tolerance, by what ended the passes.
+_HINTS = {
+    "out of time": "allow a longer time_limit, or continue with start=",
+    "interrupted": "continue from these flows with start=",
+}
+_STALLED = "rounding allows no more: use a larger tolerance"
+_STUCK = (
+    "progress has ended far above rounding: use a larger tolerance, or check that the costs are "
+    "smooth and that `derivative` is their derivative"
+)
 
 
 @named_arguments
@@ -145,8 +155,12 @@ def solution_of(
         "interrupted": ended == "interrupted",
         "unique": _increasing(game, policy.total),
     }
-    status = _status(certificate, allowed, tolerance, ended, _steepest(game))
-    solution = Solution(policy, np.asarray(mean), certificate, status, allowed, stats)
+    told = f"tolerance {tolerance:g} of the mean cost of a trip; relative gap "
+    told += f"{certificate.relative_gap:.2g}"
+    hint = _STUCK if ended == "stuck" else _STALLED
+    words: dict[str, Any] = {"who": "traveller", "told": told, "hints": _HINTS}
+    words |= {"advice": _steepest(game) or hint, "bound": hint, "value": np.asarray(mean)}
+    solution = finish(policy, certificate, allowed, ended, **words, stats=stats, game=game)
     return named(solution, game.about)
 
 
@@ -168,26 +182,3 @@ def _steepest(game: NetworkGame) -> str:
     where = f"the power {game.power[link]:g} of the link from {game.tails[link]} to "
     where += f"{game.heads[link]} makes its cost jump at an empty road"
     return f"{where}: use a power of at least 1, or a constant cost (b=0)"
-
-
-def _status(
-    certificate: Any, allowed: float, tolerance: float, ended: str, steepest: str
-) -> Status:
-    upper, gap = float(certificate.max_upper), certificate.relative_gap
-    told = describe_gains(float(certificate.max_gain), upper, "traveller")
-    told += f" (tolerance {tolerance:g} of the mean cost of a trip; relative gap {gap:.2g})"
-    if np.isfinite(upper) and upper <= allowed:
-        return Status("solved", told, np.array(True))
-    outcomes = {"time": "out of time", "interrupted": "interrupted"}
-    hints = {
-        "time": "allow a longer time_limit, or continue with start=",
-        "interrupted": "continue from these flows with start=",
-        "stalled": "rounding allows no more: use a larger tolerance",
-        "stuck": "progress has ended far above rounding: use a larger tolerance, or check that the "
-        "costs are smooth and that `derivative` is their derivative",
-    }
-    hint = hints.get(ended, hints["stalled"])
-    if steepest and ended not in outcomes and float(certificate.max_gain) > allowed:
-        hint = steepest
-    told += f": {hint}"
-    return Status(outcomes.get(ended, "not solved"), told, np.array(False))

@@ -74,8 +74,9 @@ def _table_game(game: Any, solution: Solution) -> Parts:
     scalars = {}
     if game.kind == "normal-form":
         scalars = {f"value to {n}": float(v) for n, v in zip(names, solution.value, strict=True)}
-    attained = {"objective": "objective", "bound": "bound on the objective"}
-    scalars |= {name: solution.stats[n] for n, name in attained.items() if n in solution.stats}
+    if solution.objective is not None:
+        ends = solution.objective.lower, solution.objective.upper
+        scalars |= dict(zip(("objective", "bound on the objective"), ends, strict=True))
     if game.kind == "markov":
         return Parts(scalars, arrays, {"policy": _markov_table(game, solution, names)})
     if solution.policy.kind == "joint":

@@ -188,7 +188,7 @@ class Extreme:
     #: Equilibria of each maximal Nash subset: every mixture within it is an equilibrium. None if
     #: there are too many to list in time.
     subsets: list[list[int]] | None
-    #: What ended the visits of vertices: "solved" if all were visited, "time", "memory", or
+    #: What ended the visits of vertices: "solved" if all were visited, "out of time", "memory", or
     #: "interrupted" by Ctrl-C, after which nothing is listed.
     ended: str
 
@@ -264,7 +264,7 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
     """Return the vertices of {z >= 0, payoff z <= 1} for payoffs (k, d) made positive.
 
     Returns a dictionary from labels to points (integer multiples of the vertices), and "solved" if
-    all vertices were visited, or what ended the visits, "time" or "memory".
+    all vertices were visited, or what ended the visits, "out of time" or "memory".
 
     Label i < d means that z_i is zero; label d + j that row j is tight. The
     search visits the lexicographically feasible bases, which are the vertices of a nearby simple
@@ -276,7 +276,7 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
     for row in payoff:
         exact.append([_simplest(float(v)) for v in row])
         if time.monotonic() > deadline:
-            return {}, "time"
+            return {}, "out of time"
     low = min(min(row) for row in exact)
     table = []
     for row in exact:
@@ -295,7 +295,7 @@ def _vertices(payoff: np.ndarray, deadline: float) -> tuple[dict[int, list[int]]
         if depth * k * d > _WAITING:
             return found, "memory"
         if time.monotonic() > deadline:
-            return found, "time"
+            return found, "out of time"
         if r >= 0:
             table, scale = _exchange(table, scale, r, c)
             basis, others = list(basis), list(others)

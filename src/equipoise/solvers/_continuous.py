@@ -40,7 +40,7 @@ class Continuous:
     gain: float
     #: "best replies", "extragradient" or "double oracle".
     method: str
-    #: "solved", "time", "interrupted" or "stuck".
+    #: "solved", "out of time", "interrupted" or "stuck".
     ended: str
 
 
@@ -68,7 +68,7 @@ def solve_continuous(
     if search.gain <= tolerance:
         ended = "solved"
     elif time.monotonic() > search.deadline:
-        ended = "time"
+        ended = "out of time"
     return Continuous(search.policy, search.gain, search.method, ended)
 
 

@@ -73,7 +73,7 @@ class Correlated:
     rounds: int
     columns: int
     rows: int
-    #: "optimal", "time" or "interrupted".
+    #: "optimal", "out of time" or "interrupted".
     ended: str
 
 
@@ -441,7 +441,7 @@ class _Program:
                 rounds += 1
                 left = time_limit - (time.monotonic() - started)
                 if left < 0:
-                    ended = "time"
+                    ended = "out of time"
                     break
                 late = rounds > 1 and time_limit - left > patience
                 if not nash and late and best.gain > tolerance:
@@ -481,7 +481,7 @@ class _Program:
             if best.gain > tolerance and left > 0:
                 self._start_from_nash(best, left)
         except TimeoutError:
-            ended = "time"
+            ended = "out of time"
         except KeyboardInterrupt:
             ended = "interrupted"
         if not len(best.cells):  # only the initial cell

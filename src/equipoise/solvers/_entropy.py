@@ -40,7 +40,7 @@ def most_entropy(
     """Return the equilibrium of maximum entropy for payoffs that range over [0, 1].
 
     Returns the joint distribution, its entropy, an upper bound on the entropy of every
-    equilibrium, the number of iterations, and "optimal", "time" or "interrupted".
+    equilibrium, the number of iterations, and "optimal", "out of time" or "interrupted".
 
     >>> joint, entropy, *_ = most_entropy(np.array([[[1.0, 0], [0, 1]], [[1, 0], [0, 1]]]), "ce")
     >>> joint.round(4).tolist(), round(entropy, 6)
@@ -99,7 +99,7 @@ def _ascend(
 ) -> _Point:
     """Maximise the entropy subject to rows x <= 0 where `loose`, and = 0 elsewhere.
 
-    Ends as "optimal", "time", "interrupted", or "stalled" if the error no longer falls.
+    Ends as "optimal", "out of time", "interrupted", or "stalled" if the error no longer falls.
     """
     count, cells = rows.shape
     seconds = 2e-10 * count**2 * cells  # estimate for one iteration, until one was timed
@@ -110,7 +110,7 @@ def _ascend(
         for done in range(iterations):
             now = time.monotonic()
             if now + seconds > deadline:
-                return best._replace(ended="time")
+                return best._replace(ended="out of time")
             newton = _Newton(rows, loose, x, s, y, z)
             if not np.isfinite(newton.error):
                 break

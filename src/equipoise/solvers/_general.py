@@ -17,7 +17,16 @@ from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.html import format_value
 from equipoise.core.kernels.lemke_howson import lemke_howson
 from equipoise.core.reductions import largest, total
-from equipoise.core.results import SMALLEST, Solution, Status, TableCertificate
+from equipoise.core.results import (
+    ADVICE,
+    ROUNDING,
+    SMALLEST,
+    Interval,
+    Solution,
+    Status,
+    finish,
+    judged,
+)
 from equipoise.core.rounding import normalise
 from equipoise.core.text import about, first_rows, named, play_in_words
 from equipoise.games import (
@@ -37,20 +46,17 @@ from equipoise.solvers._continuous import largest_reward
 from equipoise.solvers._continuous import solve_continuous as find_continuous
 from equipoise.solvers._markov import solve_markov
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
-from equipoise.solvers._matrix import ROUNDING, TOLERANCE, as_tolerance, make_status, solve_matrix
+from equipoise.solvers._matrix import TOLERANCE, as_tolerance, solve_matrix
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
 from equipoise.solvers._units import (
     BETTER,
-    OUTCOMES,
     by_player,
     by_range,
     in_usual_units,
     is_plain,
     more_help,
-    one_tolerance,
     similar,
-    status_of,
 )
 
 Progress = Callable[[dict[str, Any]], None]
@@ -59,7 +65,7 @@ TIME_LIMIT = 60.0
 
 #: Why some equilibria are not listed, by what ended the search for them.
 _UNLISTED = {
-    "time": "time ran out, and more may exist: raise `time_limit`",
+    "out of time": "time ran out, and more may exist: raise `time_limit`",
     "memory": "memory ran out, and more may exist",
     "interrupted": "interrupted, and more may exist",
 }
@@ -82,7 +88,7 @@ def solve_matrix_game(
     options: dict[str, Any] = {"concept": concept, "objective": objective}
     found = solve_normal_form(both, tolerance=tolerance, time_limit=time_limit, **options)
     stats = {name: value for name, value in found.stats.items() if name != "tolerances"}
-    return replace(found, value=found.value[..., 0], stats=stats)
+    return replace(found, value=found.value[..., 0], stats=stats, game=game)
 
 
 @in_usual_units
@@ -107,8 +113,8 @@ def solve_normal_form(
             is a `JointPolicy`; "logit", the quantal response equilibrium at `rationality`.
         objective: Which equilibrium to select: "welfare" (largest sum of values), "egalitarian"
             (largest smallest value), "entropy", one weight for each player, or a table with a value
-            for each cell. Default: any equilibrium. `stats["objective"]` is the objective attained,
-            and `stats["bound"]` an upper bound over all equilibria.
+            for each cell. Default: any equilibrium. `solution.objective` is the interval from the
+            objective attained to an upper bound over all equilibria.
         method: "auto", or "logit" to follow the logit path even where a pure equilibrium exists.
         start: The label that the Lemke-Howson algorithm drops first: an action of the row player,
             or the number of those plus an action of the column player.
@@ -172,23 +178,30 @@ def solve_normal_form(
     how = " and ".join(dict.fromkeys(a.method for a in answers))
     stats: dict[str, Any] = {"method": how, **_stats([a.stats for a in answers], batch)}
     stats["seconds"] = time.perf_counter() - begun
+    attained = None if objective is None else _attained(stats, batch)
     reasons = {a.ended for a in answers}
-    ended = next((r for r in ("interrupted", "time", "stuck") if r in reasons), "solved")
+    ended = next((r for r in ("interrupted", "out of time", "stuck") if r in reasons), "solved")
     certificate = certify(game, policy, concept="nash" if concept == "logit" else concept)
     if concept == "logit":
         reached = np.array([a.ended == "solved" for a in answers]).reshape(batch)
         message = f"quantal response equilibrium at rationality {rationality:g}, not a Nash one"
         if not reached.all():
             message = f"the logit path was not followed to rationality {rationality:g}"
-        name = "solved" if reached.all() else OUTCOMES.get(ended, "not solved")
-        status, none = Status(name, message, reached), np.full(batch, np.nan)
-        return Solution(policy, certificate.value, certificate, status, none, stats)
-    allowed = by_player(game, allowed, tolerance)
-    status = status_of(certificate, allowed, ended, how, more_help(game, concept))
-    if objective is not None and status.ok and ended in OUTCOMES:
-        status = replace(status, message=status.message + BETTER)
-    allowed = one_tolerance(game, allowed, stats)
-    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+        status, none = judged(reached, message, ended), np.full(batch, np.nan)
+        value: Any = certificate.value
+        return Solution(policy, value, certificate, status, none, stats=stats, game=game)
+    return finish(
+        policy,
+        certificate,
+        by_player(game, allowed, tolerance),
+        ended,
+        how=how,
+        advice=more_help(game, concept),
+        objective=attained,
+        though=BETTER if objective is not None else "",
+        stats=stats,
+        game=game,
+    )
 
 
 def _stats(found: list[dict[str, Any]], batch: tuple[int, ...]) -> dict[str, Any]:
@@ -197,6 +210,13 @@ def _stats(found: list[dict[str, Any]], batch: tuple[int, ...]) -> dict[str, Any
         return found[0]
     names = [n for n, v in found[0].items() if np.ndim(v) == 0 and all(n in own for own in found)]
     return {name: np.array([own[name] for own in found]).reshape(batch) for name in names}
+
+
+def _attained(stats: dict[str, Any], batch: tuple[int, ...]) -> Interval:
+    """Move the objective and its bound out of the statistics; infinite where there is none."""
+    lower = stats.pop("objective")
+    upper = stats.pop("bound", np.full(batch, np.inf)[()])
+    return Interval(lower, np.maximum(lower, upper))
 
 
 def _ranges(payoffs: np.ndarray) -> np.ndarray:
@@ -221,17 +241,18 @@ def _solve_bimatrices(
     allowed = by_range(spread, allowed) if tolerance is None else np.full((len(x), 2), given)
     allowed = allowed.reshape(*batch, 2)
 
-    def certified() -> tuple[Profile, TableCertificate, Status]:
+    def certified() -> Solution:
         policy = Profile.computed(x.reshape(*batch, rows), y.reshape(*batch, columns))
+        late = "out of time" if time.monotonic() > deadline else "stuck"
+        stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
+        words: dict[str, Any] = {"how": "Lemke-Howson", "advice": more_help(game, "nash")}
         certificate = certify(game, policy)
-        late = "time" if time.monotonic() > deadline else "stuck"
-        status = status_of(certificate, allowed, late, "Lemke-Howson", more_help(game, "nash"))
-        return policy, certificate, status
+        return finish(policy, certificate, allowed, late, **words, stats=stats, game=game)
 
     lost = ~(total(x) > 0.5)
     x[lost], y[lost] = 1.0 / rows, 1.0 / columns
-    policy, certificate, status = certified()
-    missed = np.flatnonzero(~np.asarray(status.solved).reshape(-1))
+    solution = certified()
+    missed = np.flatnonzero(~np.asarray(solution.solved).reshape(-1))
     if len(missed):
         x, y = np.array(x), np.array(y)
         table, own_x, own_y = similar(normalise(payoffs[missed], 2), 2), x[missed], y[missed]
@@ -242,10 +263,8 @@ def _solve_bimatrices(
         _bimatrix.repair(table.scaled, own_x, own_y, more, each, start, goal, deadline)
         x[missed], y[missed] = own_x, own_y
         pivots[missed] += more
-        policy, certificate, status = certified()
-    stats = {"pivots": pivots.reshape(batch), "seconds": time.perf_counter() - begun}
-    allowed = one_tolerance(game, allowed, stats)
-    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+        solution = certified()
+    return solution
 
 
 @in_usual_units
@@ -303,14 +322,13 @@ def solve_markov_game(
         policy = Profile([own[0] if first else own for own in answer.profile])
     certificate = certify(game, policy, concept=concept)
     ended = "solved" if answer.ended == "stuck" else answer.ended
-    allowed = by_player(game, allowed, tolerance)
-    status = status_of(certificate, allowed, ended, answer.method, more_help(game, concept))
     stats: dict[str, Any] = {"method": answer.method, "steps": len(answer.joint)}
     if answer.truncation:
         stats["truncation"] = answer.truncation
     stats["seconds"] = time.perf_counter() - begun
-    allowed = one_tolerance(game, allowed, stats)
-    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+    allowed = by_player(game, allowed, tolerance)
+    words: dict[str, Any] = {"how": answer.method, "advice": more_help(game, concept)}
+    return finish(policy, certificate, allowed, ended, **words, stats=stats, game=game)
 
 
 def solve_structured(
@@ -346,11 +364,11 @@ def solve_structured(
         progress=progress,
     )
     policy = Mixture(found.policies, found.weights)
-    certificate, advice = certify(game, policy), "try another `key`"
-    status = status_of(certificate, allowed, found.ended, found.method, advice, who="agent")
-    stats = {"method": found.method, "programs": found.rounds}
+    stats: dict[str, Any] = {"method": found.method, "programs": found.rounds}
     stats["seconds"] = time.perf_counter() - begun
-    return Solution(policy, certificate.value, certificate, status, allowed, stats)
+    words: dict[str, Any] = {"who": "agent", "how": found.method, "advice": "try another `key`"}
+    certificate = certify(game, policy)
+    return finish(policy, certificate, allowed, found.ended, **words, stats=stats, game=game)
 
 
 def solve_continuous(
@@ -375,15 +393,13 @@ def solve_continuous(
     found = find_continuous(
         game, tolerance=0.1 * float(allowed), time_limit=time_limit, seed=key, progress=progress
     )
-    certificate, bound = certify(game, found.policy), ROUNDING
+    bound = ROUNDING
     if not isinstance(game.terms, PolynomialTerms) and game.terms.curvature is None:
         bound = "declare the `curvature` of rewards, from which narrow bounds are computed"
-    words: dict[str, Any] = {"bound": bound, "who": "agent"}
-    status = status_of(
-        certificate, allowed, found.ended, found.method, "try another `key`", **words
-    )
+    words: dict[str, Any] = {"who": "agent", "how": found.method, "advice": "try another `key`"}
     stats = {"method": found.method, "seconds": time.perf_counter() - begun}
-    return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+    certificate, words["bound"] = certify(game, found.policy), bound
+    return finish(found.policy, certificate, allowed, found.ended, **words, stats=stats, game=game)
 
 
 @dataclass(frozen=True)
@@ -488,7 +504,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         ended = "listed in part"
         if not len(pure):
             mixed = _nplayer.nash(payoffs, time_limit=time_limit)
-            profiles, ended = [mixed.profile], mixed.ended if mixed.ended in OUTCOMES else ended
+            profiles, ended = [mixed.profile], mixed.ended if mixed.ended in ADVICE else ended
             what = "mixed equilibrium and no pure equilibrium; other mixed ones are not listed"
     if ended != "solved" and len(free) <= 2:  # add equilibria that are cheap to compute
         one = solve_table(payoffs, time_limit=1.0).profile
@@ -499,7 +515,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     deadline = time.monotonic() + 0.2 * time_limit  # for certifying the equilibria found
     for profile in profiles:
         if solutions and time.monotonic() > deadline:
-            ended = "time"
+            ended = "out of time"
             break
         solutions.append(_certified(game, payoffs, profile))
     if ended in _UNLISTED:
@@ -507,12 +523,11 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
         components, subsets = [], []
         what = f"equilibria; {_UNLISTED[ended]}"
     solved = np.array(ended == "solved" and all(s.status.ok for s in solutions))
-    name = "solved" if solved else OUTCOMES.get(ended, "not solved")
     listed = Equilibria(
         tuple(named(solution, game.about) for solution in solutions),
         tuple(tuple(part) for part in components),
         tuple(tuple(part) for part in subsets),
-        Status(name, f"{len(solutions)} {what}", solved),
+        judged(solved, f"{len(solutions)} {what}", ended),
     )
     return named(listed, game.about)
 
@@ -521,7 +536,5 @@ def _certified(game: Any, payoffs: np.ndarray, profile: Any) -> Solution:
     policy = Profile(profile)
     certificate = certify(game, policy)
     allowed = by_player(game, as_tolerance(None, _ranges(payoffs), ()))
-    status = make_status(certificate, allowed, "", ROUNDING)
     value = certificate.value[..., 0] if isinstance(game, MatrixGame) else certificate.value
-    stats: dict[str, Any] = {}
-    return Solution(policy, value, certificate, status, one_tolerance(game, allowed, stats), stats)
+    return finish(policy, certificate, allowed, advice=ROUNDING, value=value, game=game)

@@ -26,11 +26,11 @@ from equipoise.certificates import KINDS
 from equipoise.core import checks, kernels
 from equipoise.core.errors import InputError
 from equipoise.core.mdp import best_response_value, policy_value
-from equipoise.core.results import Solution
+from equipoise.core.results import Solution, finish
 from equipoise.core.rounding import EPS, ORDINARY, normalise
 from equipoise.core.zerosum import TOLERANCE, solve_batch
 from equipoise.games import MarkovGame, Profile
-from equipoise.solvers._matrix import as_tolerance, make_status
+from equipoise.solvers._matrix import as_tolerance
 
 
 def solve_markov(
@@ -53,24 +53,22 @@ def solve_markov(
     policy = Profile.computed(x.reshape(*batch, states, rows), y.reshape(*batch, states, columns))
     certificate = KINDS["markov"](game, policy, "nash")
     sweeps, (newton, hoffman_karp) = int(counts[:, 0].max()), counts[:, 1:3].sum(0).tolist()
-    allowed = allowed.reshape(batch)
-    return Solution(
-        policy=policy,
+    advice = "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`"
+    return finish(
+        policy,
+        certificate,
+        allowed.reshape(batch),
+        how=f"after {sweeps} sweeps",
+        advice=advice,
+        bound=advice,
         value=value.reshape(*batch, states),
-        certificate=certificate,
-        status=make_status(
-            certificate,
-            allowed,
-            f"after {sweeps} sweeps",
-            "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`",
-        ),
-        tolerance=allowed,
         stats={
             "sweeps": sweeps,
             "steps": {"newton": newton, "hoffman_karp": hoffman_karp},
             "engine": engine,
             "seconds": time.perf_counter() - started,
         },
+        game=game,
     )
 
 

@@ -47,7 +47,7 @@ class MarkovAnswer:
     method: str
     #: Proven bound on what truncation adds to a gain; zero without truncation.
     truncation: float
-    #: "solved", "time", "interrupted" or "stuck".
+    #: "solved", "out of time", "interrupted" or "stuck".
     ended: str
 
 
@@ -150,7 +150,7 @@ class _Stages:
             )
             if answer.ended == "interrupted":
                 raise KeyboardInterrupt
-            self.late |= answer.ended == "time"
+            self.late |= answer.ended == "out of time"
             if answer.profile is not None:
                 for own, found in zip(profile, answer.profile, strict=True):
                     own[s] = found
@@ -176,7 +176,7 @@ class _Stages:
         try:
             for step in range(horizon):
                 if joints and time.monotonic() > deadline:
-                    ended = "time"
+                    ended = "out of time"
                     break
                 joint, profile = self.solve(ahead, deadline, horizon - step)
                 ahead = self.value_of(joint, ahead)
@@ -188,7 +188,7 @@ class _Stages:
             if not joints:
                 raise
             ended = "interrupted"
-        ended = "time" if self.late and ended == "solved" else ended
+        ended = "out of time" if self.late and ended == "solved" else ended
         missing = horizon - len(joints)
         joints, profiles = joints[::-1], profiles[::-1]
         joints, profiles = joints[:1] * missing + joints, profiles[:1] * missing + profiles
@@ -224,7 +224,7 @@ class _Stages:
                 if best.gain <= tolerance:
                     return replace(best, ended="solved")
                 if self.late or time.monotonic() > deadline:
-                    return replace(best, ended="time")
+                    return replace(best, ended="out of time")
                 # A Newton step at first; half of it once the iteration cycles.
                 share = 1.0 if sweep < _STATIONARY_SWEEPS // 3 else 0.5
                 value = value + share * (found.value - value)

@@ -10,8 +10,8 @@ from equipoise.certificates import KINDS
 from equipoise.core import checks
 from equipoise.core.devices import doubles, on_accelerator
 from equipoise.core.errors import InputError
-from equipoise.core.reductions import extremes, smallest
-from equipoise.core.results import Certificate, Solution, Status, describe_gains
+from equipoise.core.reductions import extremes
+from equipoise.core.results import Solution, finish
 from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch, solve_on_device
 from equipoise.games import MatrixGame, Profile
 
@@ -37,18 +37,18 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
     certificate = KINDS["matrix"](game, policy, "nash")
     stages = _count(result.stage)
     helped = [f"{stages[name]} by {name}" for name in STAGES[1:] if stages[name]]
-    return Solution(
-        policy=policy,
+    advice = (
+        "raise `tolerance`, or rescale the payoffs to a smaller range, since float64 keeps about "
+        "16 digits of the largest payoff"
+    )
+    return finish(
+        policy,
+        certificate,
+        allowed,
+        how=", ".join(helped),
+        advice=advice,
+        bound=advice,
         value=result.value.reshape(batch),
-        certificate=certificate,
-        status=make_status(
-            certificate,
-            allowed,
-            ", ".join(helped),
-            "raise `tolerance`, or rescale the payoffs to a smaller range, since float64 keeps "
-            "about 16 digits of the largest payoff",
-        ),
-        tolerance=allowed,
         stats={
             "stages": stages,
             "pivots": result.pivots.reshape(batch),
@@ -56,6 +56,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
             **({"device": next(iter(payoff.devices())).device_kind} if there else {}),
             "seconds": time.perf_counter() - started,
         },
+        game=game,
     )
 
 
@@ -84,36 +85,3 @@ def as_tolerance(
     allowed = 2.0 * TOLERANCE * horizon * (0.5 * high - 0.5 * low)  # the range may be infinite
     allowed = np.where(high > low, np.maximum(allowed, SMALLEST), 0.0)
     return np.minimum(allowed, np.finfo(np.float64).max).reshape(batch)
-
-
-#: What helps if a policy's gains meet the tolerance and only their bounds do not.
-ROUNDING = "only the bound, which includes rounding, exceeds the tolerance: raise `tolerance`"
-
-
-def make_status(
-    certificate: Certificate, allowed: Any, how: str, advice: str, who: str = "player"
-) -> Status:
-    """Compare the proven bounds on all gains with the tolerance of every game, or every player.
-
-    `how` says how the policy was computed, and `advice` what helps if a game is not solved.
-    """
-    if allowed.ndim == 0:  # plain floats are faster for a single game
-        upper, low = float(certificate.max_upper), float(allowed)
-        games, high, missed, solved = 1, low, int(not upper <= low), np.asarray(upper <= low)
-        gain = float(certificate.max_gain)
-    else:
-        with doubles(allowed):
-            if allowed.ndim < certificate.upper.ndim:
-                solved = certificate.max_upper <= allowed
-            else:
-                solved = smallest(certificate.upper <= allowed)
-            games, missed = solved.size, 0 if solved.all() else int((~solved).sum())
-            numbers = certificate.gains.max(), certificate.upper.max(), allowed.min(), allowed.max()
-            gain, upper, low, high = (float(x) for x in numbers)
-    said = [f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}"]
-    message = f"{describe_gains(gain, upper, who)} ({', '.join(said + [how] * bool(how))})"
-    if games > 1:
-        message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
-    if not missed:
-        return Status("solved", message, solved)
-    return Status("not solved", f"{message}: {advice}" if advice else message, solved)

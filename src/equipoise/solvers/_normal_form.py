@@ -34,7 +34,7 @@ class Answer:
     joint: np.ndarray | None
     #: How it was found, as a short phrase.
     method: str
-    #: "solved", "time", "interrupted" or "stuck".
+    #: "solved", "out of time", "interrupted" or "stuck".
     ended: str = "solved"
     stats: dict[str, Any] = field(default_factory=dict)
 

@@ -42,7 +42,7 @@ class Path:
     rationality: np.ndarray
     #: (points, actions of all players): the quantal response equilibria on the path.
     points: np.ndarray
-    #: "solved", "time", "interrupted" or "stuck".
+    #: "solved", "out of time", "interrupted" or "stuck".
     ended: str
 
 
@@ -385,7 +385,7 @@ def _follow(
     polished_at = 0.0
     while True:
         if time.monotonic() > deadline:
-            return "time"
+            return "out of time"
         corrected = walk.correct(point + step * along, along)
         following, side = along, 0.0
         if corrected is not None:

@@ -53,7 +53,7 @@ class Structured:
     gain: float
     #: "best replies", "zero-sum program" or "no regret and linear programs".
     method: str
-    #: "solved", "time", "interrupted" or "stuck".
+    #: "solved", "out of time", "interrupted" or "stuck".
     ended: str
     #: Number of linear programs solved.
     rounds: int
@@ -208,7 +208,7 @@ class _Context:
                     ended = "solved"
                     break
                 if time.monotonic() > deadline:
-                    ended = "time"
+                    ended = "out of time"
                     break
                 share = max(1.0 / len(gaining), 0.5 * 0.97**step)
                 movers = gaining[chooser.random(len(gaining)) < share]
@@ -275,7 +275,7 @@ class _Context:
                 if program.gain <= tolerance:
                     break
                 if time.monotonic() > deadline:
-                    ended = "time"
+                    ended = "out of time"
                     break
                 program.add(program.reply_to_duals())
         except KeyboardInterrupt:

@@ -15,20 +15,13 @@ import numpy as np
 
 from equipoise.certificates import certify
 from equipoise.core import checks
-from equipoise.core.reductions import largest, smallest
-from equipoise.core.results import SMALLEST, Solution, Status
+from equipoise.core.reductions import largest
+from equipoise.core.results import SMALLEST, Interval, Solution, finish
 from equipoise.core.rounding import Normalised, normalise
 from equipoise.games import MarkovGame, MatrixGame, NormalFormGame
-from equipoise.solvers._matrix import ROUNDING, make_status
 
-#: Outcomes of searches that ended early, by what ended them.
-OUTCOMES = {"time": "out of time", "interrupted": "interrupted"}
-_ADVICE = {
-    "time": "raise `time_limit`",
-    "interrupted": "this is the best policy found before the interruption",
-}
 #: Said of an equilibrium if the search for the best one ended early.
-BETTER = "; a better one for the objective may exist, up to stats['bound']"
+BETTER = "a better one for the objective may exist, up to `objective.upper`"
 _LARGEST = float(np.finfo(np.float64).max)
 #: If players' payoff ranges differ by more than this factor, each gets its own tolerance.
 _SIMILAR = 16.0
@@ -97,24 +90,27 @@ def _restored(
     """Return the policy found in other units, certified in the original game."""
     concept = options.get("concept", "nash")
     certificate = certify(game, found.policy, concept="nash" if concept == "logit" else concept)
-    stats = dict(found.stats)
-    if common:
-        stats |= _objectives(game, table, options.get("objective"), stats)
+    stats = {name: value for name, value in found.stats.items() if name != "tolerances"}
     if "path_rationality" in stats:
         stats["path_rationality"] = np.ldexp(stats["path_rationality"], -np.max(table.exponent))
     if "truncation" in stats:
         stats["truncation"] = float(np.ldexp(stats["truncation"], np.max(table.exponent)))
     if concept == "logit":
-        none = found.tolerance
-        return Solution(found.policy, certificate.value, certificate, found.status, none, stats)
-    allowed = by_player(game, _default(game, table, found), options.get("tolerance"))
-    ended = next((why for why, name in OUTCOMES.items() if found.status.name == name), "stuck")
-    advice = more_help(game, concept)
-    status = status_of(certificate, allowed, ended, stats.get("method", ""), advice)
-    if status.ok and found.status.message.endswith(BETTER):
-        status = replace(status, message=status.message + BETTER)
-    allowed = one_tolerance(game, allowed, stats)
-    return Solution(found.policy, certificate.value, certificate, status, allowed, stats)
+        return replace(
+            found, value=certificate.value, certificate=certificate, stats=stats, game=game
+        )
+    return finish(
+        found.policy,
+        certificate,
+        by_player(game, _default(game, table, found), options.get("tolerance")),
+        stats.get("ended", "solved"),
+        how=stats.get("method", ""),
+        advice=more_help(game, concept),
+        objective=_objective(game, table, options.get("objective"), found) if common else None,
+        though=BETTER if common else "",
+        stats=stats,
+        game=game,
+    )
 
 
 def similar(table: Normalised, axes: int) -> Normalised:
@@ -152,33 +148,6 @@ def by_player(game: Any, allowed: np.ndarray, tolerance: float | None = None) ->
     return by_range(each, allowed)
 
 
-def status_of(
-    certificate: Any,
-    allowed: np.ndarray,
-    ended: str,
-    how: str,
-    advice: str,
-    *,
-    bound: str = ROUNDING,
-    who: str = "player",
-) -> Status:
-    """Return the certificate's status; if it misses the tolerance, say what may help.
-
-    `ended` says what ended the search, `advice` what helps if some gain exceeds its tolerance, and
-    `bound` what helps if only a bound does.
-    """
-    status = make_status(certificate, allowed, how, "", who)
-    if status.name == "solved":
-        return status
-    each = allowed.ndim == np.ndim(certificate.gains)
-    if ended in OUTCOMES:
-        advice = _ADVICE[ended]
-    elif np.all((certificate.gains if each else certificate.max_gain) <= allowed):
-        advice = bound
-    name = OUTCOMES.get(ended, "not solved")
-    return Status(name, f"{status.message}: {advice}", status.solved)
-
-
 def more_help(game: Any, concept: str) -> str:
     """Return what may help where no equilibrium of a normal form or a Markov game was found."""
     if isinstance(game, MarkovGame) and game.horizon is None:
@@ -188,14 +157,6 @@ def more_help(game: Any, concept: str) -> str:
     if isinstance(game, MarkovGame) or game.players > 2:
         return 'try `concept="ce"`, a linear program'
     return "try another `start`"
-
-
-def one_tolerance(game: Any, allowed: np.ndarray, stats: dict[str, Any]) -> np.ndarray:
-    """Return one tolerance for each game, the smallest, and put those of all players in `stats`."""
-    if allowed.ndim == len(game.batch_shape):
-        return allowed
-    stats["tolerances"] = allowed
-    return np.asarray(smallest(allowed))
 
 
 def by_range(each: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -224,22 +185,17 @@ def _default(game: Any, table: Normalised, found: Solution) -> np.ndarray:
     return np.minimum(allowed, _LARGEST)
 
 
-def _objectives(
-    game: Any, table: Normalised, objective: Any, stats: dict[str, Any]
-) -> dict[str, Any]:
-    """Convert the objective and its bound, for objectives that are sums of payoffs."""
-    if objective is None or (isinstance(objective, str) and objective == "entropy"):
-        return {}
+def _objective(game: Any, table: Normalised, objective: Any, found: Solution) -> Interval | None:
+    """Convert the interval of an objective that is a sum of payoffs to the game's units."""
+    if found.objective is None or (isinstance(objective, str) and objective == "entropy"):
+        return found.objective
     if not isinstance(objective, str) and np.ndim(objective) > 1:
-        return {}  # a table, which has units of its own
+        return found.objective  # a table, which has units of its own
     weight = (
         {"welfare": game.players, "egalitarian": 1.0}.get(objective)
         if isinstance(objective, str)
         else float(np.sum(objective))
     )
-    names = [name for name in ("objective", "bound") if name in stats]
+    ends = found.objective.lower, found.objective.upper
     with np.errstate(over="ignore"):
-        return {
-            name: np.ldexp(stats[name] + weight * table.offset, table.exponent)[()]
-            for name in names
-        }
+        return Interval(*(np.ldexp(end + weight * table.offset, table.exponent) for end in ends))

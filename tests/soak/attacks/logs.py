@@ -194,7 +194,7 @@ def bounds_of(
     while case < len(makes) or time.perf_counter() - start < seconds:
         make = makes[case % len(makes)]
         game, advice = learned(make, seed, case)
-        name, good = f"{make.__name__} {case}", advice.status.name == "learned"
+        name, good = f"{make.__name__} {case}", advice.status.ok
         true = gain(game, np.asarray(advice.policy.policies))
         counts[make.__name__] += 1, good, good and true > advice.bound + 1e-9
         if good and true > advice.bound + 1e-9:
@@ -268,7 +268,7 @@ def hidden_variables(seed: int, seconds: float) -> Iterator[str]:
         log = eq.offline.Log(None, ((signs + 1) / 2).astype(int), rewards)
         status = eq.advise(log, key=case).status
         named = "no unrecorded variable drives both actions and rewards" in status.message
-        if status.name == "learned" and not named:
+        if status.ok and not named:
             yield f"case {case}: learned without the assumption: {status.message}"
         case += 1
 
@@ -290,7 +290,7 @@ def rare_numbers(seed: int, seconds: float) -> Iterator[str]:
                     many = np.convolve(many, [1.0 - chance, chance])
                 effect = pay - loss * many[3:].sum()
                 gains[i] += (max(effect, 0.0) - policy[i] * effect) / len(advice.policy)
-        if advice.status.name == "learned" and gains.max() > advice.bound + 1e-9:
+        if advice.status.ok and gains.max() > advice.bound + 1e-9:
             above.append(f"case {case}: bound {advice.bound:.3g}, gain {gains.max():.3g}")
         case += 1
     if len(above) > binom.ppf(0.999, case, 0.05):

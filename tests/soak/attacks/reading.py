@@ -133,7 +133,7 @@ def blank(seed: int, seconds: float) -> Iterator[str]:
         names = log.labels.actions_of(0) or ()
         worth = np.array([150.0 * _PRICES.index(name) for name in names])
         gain = (worth.max() - advice.policy.policies @ worth).mean((0, 1)).max()
-        if advice.status.name == "learned" and gain > advice.bound + 1e-9:
+        if advice.status.ok and gain > advice.bound + 1e-9:
             yield f"gain {gain:.4g} above the bound {advice.bound:.4g}"
         elif advice.status.name == "refused":
             yield f"refused: {advice.status.message[:150]}"
@@ -189,7 +189,7 @@ def exact(seed: int, seconds: float) -> Iterator[str]:
         rewards = actions * rng.uniform(1, 2, actions.shape[1]) + 0.3 * np.roll(actions, 1, 1)
         advice = eq.advise(eq.offline.Log(None, actions, rewards), iterations=100)
         play = advice.policy.policies[..., 1].min()
-        if advice.status.name != "learned" or play < 0.99:
+        if not advice.status.ok or play < 0.99:
             yield f"{advice.status.message[:150]}; the dominant action is played with {play:.3f}"
 
     return _cases(seed, seconds, check)
@@ -218,7 +218,7 @@ def moved(seed: int, seconds: float) -> Iterator[str]:
         advice = eq.advise(eq.offline.Log(states, actions, rewards), iterations=50)
         named = "move the context of the next row" in advice.status.message
         strong = move is not None and abs(move[:, 0] - move[:, 1]).max() > 0.3
-        learned = advice.status.name == "learned"
+        learned = advice.status.ok
         if (strong and learned) or (move is None and named):
             yield f"named: {named}, moved: {strong}; {advice.status.message[:150]}"
 

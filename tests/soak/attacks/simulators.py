@@ -112,7 +112,7 @@ def runs_that_stop(seed: int, seconds: float) -> Iterator[str]:
                 run = learn(env, episodes, run=f"{folder}/run", time_limit=limit, **options)
                 if float(eq.certify(game, run.policy).max_gain) > run.bound + 1e-9:
                     yield f"case {case}: stopped after {run.episodes}, above its bound"
-                if (run.status.name == "learned") != (run.episodes == episodes):
+                if run.status.ok != (run.episodes == episodes):
                     yield f"case {case}: {run.status.message} is called {run.status.name}"
         same = run.bound == whole.bound and run.width == whole.width
         if not (same and np.array_equal(run.policy.actions, whole.policy.actions)):

@@ -183,7 +183,7 @@ def objectives(seed: int, seconds: float) -> Iterator[str]:
             -worth.reshape(-1), rows, np.zeros(len(rows)), np.ones((1, worth.size)), [1.0],
             options={name: 1e-10 for name in _TOLERANCES},
         )  # fmt: skip
-        attained, bound = solution.stats["objective"], solution.stats["bound"]
+        attained, bound = solution.objective.lower, solution.objective.upper
         if abs(float((worth * joint).sum()) - attained) > 1e-9 * np.abs(worth).max():
             yield f"{about}: the objective is {(worth * joint).sum()!r}, not {attained!r}"
         # The program here has a slack of its own, which payoffs that nearly tie multiply.
@@ -286,7 +286,7 @@ def best_of_three(seed: int, seconds: float) -> Iterator[str]:
         found = gambit.nash.enumpoly_solve(theirs, use_strategic=True).equilibria
         each = [eq.certify(game, eq.games.adapters.from_gambit_profile(one)) for one in found]
         worth = [float(c.value.sum()) for c in each if c.max_upper < 1e-6]
-        bound = eq.solve(game, objective="welfare").stats["bound"]
+        bound = eq.solve(game, objective="welfare").objective.upper
         if max(worth, default=-np.inf) > bound + 1e-6:
             yield f"{game.payoffs.tolist()}: {max(worth)!r} is attained, above {bound!r}"
 
