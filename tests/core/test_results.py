@@ -11,7 +11,6 @@ from equipoise.core import (
     AggregativeCertificate,
     Certificate,
     Interval,
-    Solution,
     Status,
     TableCertificate,
     Verdict,
@@ -159,20 +158,8 @@ def test_a_verdict_is_ok_when_a_policy_was_learned_without_caution():
 
 
 def test_a_status_is_ok_when_every_game_is():
-    good = Status("solved", "all met 1e-9.", np.array([True, True]))
-    assert good.ok is True
-    assert str(good) == "solved: all met 1e-9."
+    assert Status("solved", "all met 1e-9.", np.array([True, True])).ok is True
     assert Status("not solved", "raise the budget.", np.array([True, False])).ok is False
-
-
-def test_solutions_do_not_share_their_stats(certificate):
-    status = Status("solved", "", np.array(True))
-    first, second = (
-        Solution(policy=(), value=np.zeros(2), certificate=certificate, status=status)
-        for _ in range(2)
-    )
-    first.stats["iterations"] = 3
-    assert second.stats == {}
 
 
 @pytest.mark.parametrize("size", [1e-290, 1e-300, 1e-308])
@@ -190,56 +177,42 @@ def test_the_plain_form_does_not_say_how_long_it_took_or_what_compiled_it():
     assert not {"engine", "seconds"} & set(solution.to_plain()["stats"])
 
 
-@pytest.fixture
-def half() -> Certificate:
-    gains = np.array([0.0, 0.5])
-    return TableCertificate(gains=gains, upper=gains + 1e-9, value=np.zeros(2), method="by hand")
+HALF = TableCertificate(np.array([0.0, 0.5]), np.array([1e-9, 0.5 + 1e-9]), np.zeros(2), "by hand")
 
 
 @pytest.mark.parametrize("ended", ["solved", "stuck", "out of time", "interrupted"])
-def test_the_certificate_alone_says_whether_a_game_is_solved(half, ended):
-    assert finish(None, half, 0.6, ended).status.name == "solved"
-    missed = finish(None, half, 0.5, ended).status
-    assert missed.name == (ended if ended in ("out of time", "interrupted") else "not solved")
-    assert not missed.ok
+def test_the_certificate_alone_says_whether_a_game_is_solved(ended):
+    assert finish(None, HALF, 0.6, ended).status.name == "solved"
+    early = ended in ("out of time", "interrupted")
+    assert finish(None, HALF, 0.5, ended).status.name == (ended if early else "not solved")
 
 
-def test_the_advice_fits_what_was_missed(half):
-    words = {"advice": "try another start", "bound": "only the bound"}
-    assert finish(None, half, 0.1, **words).status.message.endswith(": try another start")
-    assert finish(None, half, 0.5, **words).status.message.endswith(": only the bound")
-    late = finish(None, half, 0.1, "out of time", **words).status.message
-    assert late.endswith(": raise `time_limit`")
-    fine = finish(None, half, 0.6, "out of time", **words, though="more may exist").status.message
-    assert fine.endswith("; more may exist")
+def test_the_advice_fits_what_was_missed():
+    def said(tolerance: float, ended: str = "stuck") -> str:
+        words = {"advice": "try another start", "bound": "only the bound", "though": "or more"}
+        return str(finish(None, HALF, tolerance, ended, **words).status)
+
+    assert said(0.1).endswith(": try another start")
+    assert said(0.5).endswith(": only the bound")
+    assert said(0.1, "out of time").endswith(": raise `time_limit`")
+    assert said(0.6, "out of time").endswith("; or more")
 
 
-def test_players_may_have_tolerances_of_their_own(half):
-    assert finish(None, half, np.array([1e-6, 0.6])).solved
-    solution = finish(None, half, np.array([0.6, 1e-6]))
-    assert not solution.solved
-    assert solution.tolerance == 1e-6
-    np.testing.assert_array_equal(solution.stats["tolerances"], [0.6, 1e-6])
+def test_tolerances_of_players_and_of_games(certificate):
+    assert finish(None, HALF, np.array([1e-6, 0.6])).solved
+    by_player = finish(None, HALF, np.array([0.6, 1e-6]))
+    assert (by_player.solved, float(by_player.tolerance)) == (False, 1e-6)
+    by_game = finish(None, certificate, np.array([2.0, 0.5]), who="agent")
+    assert by_game.solved.tolist() == [False, True]
+    assert by_game.status.message.startswith("1 of 2 games met their tolerance; no agent gains")
+    unknown = TableCertificate(*[np.full(2, np.nan)] * 3, "none")
+    for tolerance in (1.0, np.ones(2)):
+        assert finish(None, unknown, tolerance).status.name == "not solved"
 
 
-def test_games_of_a_batch_are_judged_one_by_one(certificate):
-    solution = finish(None, certificate, np.array([2.0, 0.5]), who="agent")
-    assert solution.solved.tolist() == [False, True]
-    assert solution.status.message.startswith("1 of 2 games met their tolerance; no agent gains")
-    assert solution.upper.tolist() == [3.0, 0.5]
-
-
-def test_a_gain_that_is_not_a_number_is_not_solved():
-    unknown = np.full(2, np.nan)
-    certificate = TableCertificate(unknown, unknown, unknown, "none")
-    for tolerance in (1.0, np.full(2, 1.0)):
-        assert finish(None, certificate, tolerance).status.name == "not solved"
-
-
-def test_typed_fields_survive_files(half):
-    policy = eq.Profile([np.ones(1), np.ones(1)])
+def test_typed_fields_survive_files():
     interval = Interval([1.0, 2.0], [1.0, np.inf])
-    kept = finish(policy, half, 0.6, objective=interval, assumes="rewards are smooth", game=policy)
+    kept = finish(None, HALF, 0.6, objective=interval, assumes="rewards are smooth", game="any")
     again = eq.certificates.solution_from_plain(kept.to_plain())
     assert (again.objective, again.assumes, again.game) == (interval, "rewards are smooth", None)
     assert again == kept
@@ -253,21 +226,17 @@ def test_sentences_never_understate_the_bound(rng):
     assert describe_gains(0.25, np.nan).startswith("nothing is proven")
 
 
-@pytest.mark.parametrize(
-    ("word", "present"),
-    [
+def test_words_of_earlier_files_are_read():
+    for word, present in (
         ("within the proven bound", Status("not solved", "why", np.array(False))),
         ("stopped", Status("interrupted", "why", np.array(False))),
         ("finished", Verdict("learned", "why")),
         ("behaviour", Verdict("refused", "why")),
         ("inexact", Verdict("learned", "why", caution=True)),
         ("inconsistent", Verdict("learned", "why", caution=True)),
-    ],
-)
-def test_words_of_earlier_files_are_read(word, present):
-    read = status_from_plain({"name": word, "message": "why", "solved": np.array(False)})
-    assert read == present
-    assert status_from_plain(read.to_plain()) == present
+    ):
+        read = status_from_plain({"name": word, "message": "why", "solved": np.array(False)})
+        assert read == status_from_plain(read.to_plain()) == present
 
 
 def test_an_interval_holds_its_ends_and_refuses_others():

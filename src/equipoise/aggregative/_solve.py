@@ -247,6 +247,7 @@ def _solve(
         by_array = single and options.free and planner.stage.welfare is not None
         if game.lipschitz_estimated and not (complete or by_array):
             assumes = _SAMPLED
+        stats["assumes"] = assumes
     if chosen and single:
         stats |= prices(planner.stage, options, plans[0], float(np.mean(value)), deadline)
     elif chosen and options.free:
@@ -267,10 +268,10 @@ def _solve(
         solution = Solution(policy, value, certificate, status, tolerance, objective, **more)
     else:
         skipped = any(plan.skipped for plan in plans) and ended != "interrupted"
-        notes = _notes(game, certificate, tolerance, options, stats, assumes, skipped)
+        upper = float(certificate.max_upper)
+        notes = _notes(game, upper, upper <= tolerance, options, stats, skipped)
         if chosen:
-            told = _not_found(options, stats, certificate, tolerance, assumes)
-            notes[1:1] = filter(None, (told, cut_short))
+            notes[1:1] = filter(None, (_not_found(options, stats, upper <= tolerance), cut_short))
         words: dict[str, Any] = {"who": "agent", "told": f"tolerance {tolerance:.3g}"}
         words |= {"notes": notes, "value": value, "objective": objective}
         solution = finish(policy, certificate, tolerance, ended, **words, **more)
@@ -449,17 +450,10 @@ def _optimum(
 
 
 def _notes(
-    game: Any,
-    certificate: Certificate,
-    tolerance: float,
-    options: Options,
-    stats: dict[str, Any],
-    assumes: str,
-    skipped: bool,
+    game: Any, upper: float, solved: bool, options: Options, stats: dict[str, Any], skipped: bool
 ) -> list[str]:
     """Further sentences on a solution: how it was found, and why it may not be solved."""
-    upper, bound, relaxed = float(certificate.max_upper), stats["bound"], stats["relaxed"]
-    solved, notes = upper <= tolerance, [f"found by {stats['method']}"]
+    bound, relaxed, notes = stats["bound"], stats["relaxed"], [f"found by {stats['method']}"]
     if options.rounding == "sample":
         notes.append("a sampled profile comes without a guarantee")
     elif not solved and bound is not None and bound >= upper:
@@ -469,7 +463,7 @@ def _notes(
         notes.append(_NONE)
     if not solved and skipped:
         notes.append("cells were skipped: they take too long, or there are too many coordinates")
-    if game.lipschitz_estimated and stats["cells"] and not assumes:
+    if game.lipschitz_estimated and stats["cells"] and not stats.get("assumes"):
         notes.append("the Lipschitz constant was estimated, not given")
     if relaxed > 1:
         notes.append(
@@ -479,15 +473,8 @@ def _notes(
     return notes
 
 
-def _not_found(
-    options: Options,
-    stats: dict[str, Any],
-    certificate: Certificate,
-    tolerance: float,
-    assumes: str,
-) -> str:
+def _not_found(options: Options, stats: dict[str, Any], solved: bool) -> str:
     """Describe what is proven about equilibria that were not found."""
-    solved = float(certificate.max_upper) <= tolerance
     possible, more = stats["best_possible"], "above" if options.maximise else "below"
     if np.ndim(possible) == 0 and possible == (-np.inf if options.maximise else np.inf):
         return _NONE
@@ -495,7 +482,7 @@ def _not_found(
         return "nothing is proven about equilibria that were not found"
     name = {"welfare": "a welfare", "egalitarian": "a least reward"}.get(str(options.objective))
     name = "a loss" if options.loss else name or "an objective"
-    rests = f", {assumes}" if assumes else ""
+    rests = f", {stats['assumes']}" if stats["assumes"] else ""
     if np.ndim(possible):
         off = float(np.abs(possible - stats["objective"]).max())
         known = f"no equilibrium has {name} more than {off:.3g} {more} this one's from any state"

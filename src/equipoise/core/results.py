@@ -106,10 +106,9 @@ class Interval:
     @property
     def width(self) -> Any:
         """The upper end minus the lower one; zero where both are infinite."""
-        with np.errstate(invalid="ignore"):
-            return np.where(
-                np.equal(self.lower, self.upper), 0.0, np.subtract(self.upper, self.lower)
-            )[()]
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            width = np.subtract(self.upper, self.lower)
+        return np.where(np.equal(self.lower, self.upper), 0.0, width)[()]
 
     def to_plain(self) -> dict[str, Any]:
         """Return both ends by name."""
@@ -127,11 +126,9 @@ class Interval:
         return f"{self:.6g}"
 
     def __format__(self, form: str) -> str:
-        lows, highs = np.ravel(self.lower).tolist(), np.ravel(self.upper).tolist()
-        pairs = (
-            (format(end, form or ".6g") for end in pair) for pair in zip(lows, highs, strict=True)
-        )
-        return ", ".join(" to ".join(dict.fromkeys(pair)) for pair in pairs)
+        ends = np.stack([np.ravel(self.lower), np.ravel(self.upper)], 1).tolist()
+        words = ((format(end, form or ".6g") for end in pair) for pair in ends)
+        return ", ".join(" to ".join(dict.fromkeys(pair)) for pair in words)
 
 
 class Certificate(ABC):
@@ -510,9 +507,8 @@ _EARLIER = {
     "stopped": "interrupted",
     "finished": "learned",
     "behaviour": "refused",
+    **dict.fromkeys(("inexact", "inconsistent"), "learned"),
 }
-#: Words of version 0.1 and 0.2 for what was learned with caution.
-_CAUTIOUS = ("inexact", "inconsistent")
 
 
 @final
@@ -611,11 +607,10 @@ def status_from_plain(plain: Mapping[str, Any]) -> Status | Verdict:
     'not solved'
     """
     word, message = str(plain["name"]), str(plain["message"])
-    if word in _CAUTIOUS:
-        return Verdict("learned", message, True)
+    caution = bool(plain.get("caution", word in ("inexact", "inconsistent")))
     word = _EARLIER.get(word, word)
     if word in FINDINGS:
-        return Verdict(word, message, bool(plain.get("caution", False)))
+        return Verdict(word, message, caution)
     return Status(word, message, np.asarray(plain.get("solved", word == "solved")))
 
 
