@@ -112,7 +112,7 @@ def test_a_truncated_horizon_keeps_its_promise():
 def test_time_is_kept():
     reward, transition = game(9, 3, (2, 2, 2))
     found = solve_finite(reward, transition, 50, time_limit=0.0)
-    assert found.ended == "time"
+    assert found.ended == "out of time"
     assert found.joint.shape[0] == 50
 
 

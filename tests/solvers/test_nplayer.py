@@ -118,7 +118,7 @@ def test_polish_ends_at_the_equilibrium_nearby():
 def test_time_interruption_and_progress():
     payoffs = np.random.default_rng(1).random((3, 12, 12, 12))
     early = logit_path(payoffs, time_limit=0.0)
-    assert early.ended == "time"
+    assert early.ended == "out of time"
     assert np.isfinite(early.gain)
 
     def interrupt(state):

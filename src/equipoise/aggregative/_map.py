@@ -22,7 +22,7 @@ from equipoise.certificates import certify
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.html import format_value
-from equipoise.core.results import Solution, Status
+from equipoise.core.results import Solution, Status, judged
 from equipoise.core.text import about, first_rows, named
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 from equipoise.runs import interruptible
@@ -214,8 +214,7 @@ def _listing(parts: list[_Part]) -> Listing:
         if empty:
             where = "a region" if empty == 1 else f"{empty} regions"
             message += f", also in {where} where the smallest gain found is {least:.3g}"
-    name = "solved" if complete else "not solved"
-    return Listing(listed, complete, tolerance, Status(name, message, np.asarray(complete)))
+    return Listing(listed, complete, tolerance, judged(complete, message))
 
 
 def _map(

@@ -804,7 +804,7 @@ def finish(
     if tolerance.ndim == 0:  # plain floats are faster for a single game
         low = high = float(tolerance)
         gain, upper = float(certificate.max_gain), float(certificate.max_upper)
-        solved, games, within = upper <= low, 1, gain <= low
+        solved, games, within = upper <= low and upper < math.inf, 1, gain <= low
         missed = int(not solved)
     else:
         with _in_doubles(tolerance):

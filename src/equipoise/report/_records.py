@@ -75,8 +75,9 @@ def _table_game(game: Any, solution: Solution) -> Parts:
     if game.kind == "normal-form":
         scalars = {f"value to {n}": float(v) for n, v in zip(names, solution.value, strict=True)}
     if solution.objective is not None:
-        ends = solution.objective.lower, solution.objective.upper
-        scalars |= dict(zip(("objective", "bound on the objective"), ends, strict=True))
+        scalars["objective"] = solution.objective.lower
+        if np.isfinite(solution.objective.upper):
+            scalars["bound on the objective"] = solution.objective.upper
     if game.kind == "markov":
         return Parts(scalars, arrays, {"policy": _markov_table(game, solution, names)})
     if solution.policy.kind == "joint":

@@ -216,7 +216,7 @@ def _attained(stats: dict[str, Any], batch: tuple[int, ...]) -> Interval:
     """Move the objective and its bound out of the statistics; infinite where there is none."""
     lower = stats.pop("objective")
     upper = stats.pop("bound", np.full(batch, np.inf)[()])
-    return Interval(lower, np.maximum(lower, upper))
+    return Interval(lower, np.fmax(lower, upper))
 
 
 def _ranges(payoffs: np.ndarray) -> np.ndarray:
