@@ -67,8 +67,8 @@ def record_of(game: Any, found: Any, *, name: str = "", config: Any = None) -> R
 def _table_game(game: Any, solution: Solution) -> Parts:
     """Games given by tables: the policy, and the payoffs of a matrix game."""
     if game.batch_shape:
-        solved = solution.status.solved
-        return Parts({"games": solved.size, "games solved": int(solved.sum())})
+        solved = int(np.sum(solution.solved))
+        return Parts({"games": prod(game.batch_shape), "games solved": solved})
     arrays = {"payoff": np.asarray(game.payoff)} if game.kind == "matrix" else {}
     names = player_names(game.players, game.labels.players)
     scalars = {}
