@@ -11,7 +11,7 @@ import pytest
 import equipoise as eq
 from equipoise.core import devices
 from equipoise.core.precision import double_precision
-from equipoise.core.zerosum import _cascade
+from equipoise.core.zerosum import _cascade, _pivot
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_other_policies_are_certified_on_the_host():
 def test_pieces_make_no_difference(monkeypatch):
     payoff = on_device(np.random.default_rng(3).random((70, 3, 3)))
     whole = eq.solve(eq.MatrixGame(payoff))
-    monkeypatch.setattr(_cascade, "_ACCELERATOR_BYTES", 8 * 9 * 7)
+    monkeypatch.setattr(_pivot, "_ACCELERATOR_BYTES", 8 * 9 * 7)
     monkeypatch.setattr("equipoise.certificates._tables._MOST_THERE", 9 * 7)
     parts = eq.solve(eq.MatrixGame(payoff))
     np.testing.assert_array_equal(parts.value, whole.value)
@@ -103,13 +103,13 @@ def test_pieces_make_no_difference(monkeypatch):
 
 
 def test_what_pivots_miss_is_solved_by_the_rest_of_the_cascade(monkeypatch):
-    honest, solve_batch = _cascade._solve_piece, _cascade.solve_batch
+    honest, solve_batch = _pivot._solve_piece, _cascade.solve_batch
 
     def sabotaged(payoff, *numbers, **options):
         met, *rest = honest(payoff, *numbers, **options)
         return met.at[5].set(False), *rest
 
-    monkeypatch.setattr(_cascade, "_solve_piece", sabotaged)
+    monkeypatch.setattr(_pivot, "_solve_piece", sabotaged)
     monkeypatch.setattr(
         _cascade,
         "solve_batch",

@@ -142,9 +142,9 @@ def test_last_resorts_solve_alone(solver) -> None:
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
 def test_games_that_need_more_are_handed_on_and_said_so(scale, engine: str, monkeypatch) -> None:
     """With the simplex stages sabotaged, HiGHS must step in, and be named."""
-    from equipoise.core.zerosum import _cascade
+    from equipoise.core.zerosum import _pivot
 
-    honest_stage, kernel = _cascade._solve_stage, kernels.load("solve_games")
+    honest_stage, kernel = _pivot.solve_stage, kernels.load("solve_games")
 
     def sabotaged(payoff, *arguments):
         result = honest_stage(payoff, *arguments)
@@ -158,7 +158,7 @@ def test_games_that_need_more_are_handed_on_and_said_so(scale, engine: str, monk
         measures[1] = duality_gap(payoff, x, y)
         return len(x)
 
-    monkeypatch.setattr(_cascade, "_solve_stage", sabotaged)
+    monkeypatch.setattr(_pivot, "solve_stage", sabotaged)
     use(monkeypatch, sabotaged_kernel if engine == "Numba" else None)
     payoff = scale * np.random.default_rng(6).uniform(size=(5, 3, 3))
     result = solve_batch(payoff)

@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy import ndimage
 
 from equipoise.aggregative._classes import Groups, alone
 from equipoise.aggregative._knapsack import Vertex, solve_knapsack
@@ -342,6 +341,8 @@ def lipschitz_envelope(
     >>> lipschitz_envelope(np.array([0.0, 5.0, 5.0, 1.0]), slope=2.0, spacing=0.5).tolist()
     [0.0, 1.0, 2.0, 1.0]
     """
+    from scipy import ndimage
+
     values = np.asarray(values, np.float64)
     checks.check_range("slope", slope, 0.0, np.inf, high_open=True)
     checks.check_range("spacing", spacing, 0.0, np.inf, low_open=True, high_open=True)

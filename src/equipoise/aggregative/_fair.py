@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from equipoise.aggregative._classes import group_agents
 from equipoise.aggregative._planner import Planner
@@ -79,6 +78,8 @@ def _next_weights(means: np.ndarray) -> tuple[np.ndarray, float]:
     policies, types = means.shape
     if types > _MOST:
         return np.eye(1, types, int(means.max(0).argmin()))[0], -np.inf
+    from scipy.optimize import linprog
+
     result = linprog(
         np.append(np.zeros(types), 1.0),
         A_ub=np.column_stack([means, np.full(policies, -1.0)]),

@@ -7,8 +7,6 @@ from itertools import permutations
 from typing import Any, final, overload
 
 import numpy as np
-from scipy import sparse
-from scipy.spatial import KDTree
 
 from equipoise.aggregative._cells import Stage, children, feasible_cells, stage_of, tile
 from equipoise.aggregative._classes import group_agents, policy_of
@@ -378,11 +376,15 @@ def regions(stage: Stage, spacing: float) -> list[tuple[np.ndarray, np.ndarray]]
         centres, half = children(centres, half, stage.parts())
     if not len(centres):
         return []
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import KDTree
+
     sides = np.where(half > 0, 2.0 * half, 1.0)
     touching = KDTree(centres / sides).query_pairs(1.5, p=np.inf, output_type="ndarray")
     ones = np.ones(len(touching))
-    graph = sparse.coo_array((ones, (touching[:, 0], touching[:, 1])), (len(centres),) * 2)
-    number, labels = sparse.csgraph.connected_components(graph, directed=False)
+    graph = coo_array((ones, (touching[:, 0], touching[:, 1])), (len(centres),) * 2)
+    number, labels = connected_components(graph, directed=False)
     return [(centres[labels == k], half) for k in range(number)]
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from equipoise.aggregative._knapsack import Vertex
 
@@ -67,6 +65,9 @@ def solve_general(program: Program) -> tuple[Vertex, np.ndarray] | None:
     >>> vertex.split.tolist(), vertex.objective, prices.tolist()
     ([[3.0, 1.0]], 3.0, [-1.0])
     """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
     types, actions = np.nonzero(program.allowed)
     count = program.counts.astype(np.float64)
     size, columns = len(count), len(types)
@@ -239,6 +240,8 @@ def _clip(polygon: _Polygon, normal: list[float], level: float) -> _Polygon:
 
 def _by_planes(dual: Dual, size: np.ndarray, floor: float) -> tuple[np.ndarray, float]:
     """Kelley's method: minimise the maximum of the planes so far, then add the next plane."""
+    from scipy.optimize import linprog
+
     d = len(size)
     best, prices = np.inf, np.zeros(d)
     point, planes, levels = np.zeros(d), [], []

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-import jax
 import numpy as np
 
 from equipoise.certificates._continuous import certify_continuous
@@ -25,6 +24,7 @@ from equipoise.core.results import (
     policy_in,
     status_from_plain,
 )
+from equipoise.core.shapes import Array
 from equipoise.core.text import named
 from equipoise.games import (
     AggregativeGame,
@@ -67,7 +67,7 @@ _PURE = {"matrix": "gains", "normal-form": "normal_form_gains"}
 #: One array of probabilities per player.
 Strategies = Profile | tuple[Any, ...] | list[Any]
 #: One array for all agents.
-Table = np.ndarray | jax.Array | list[Any]
+Table = np.ndarray | Array | list[Any]
 
 
 @overload

@@ -21,8 +21,6 @@ within a known distance of a deviation that was evaluated.
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from equipoise.core import polynomials
@@ -65,16 +63,14 @@ def certify_continuous(game: ContinuousGame, policy: Any, concept: str) -> Table
 def _normalised(terms: PolynomialTerms) -> tuple[PolynomialTerms, Normalised]:
     """Return terms with weights rescaled to ordinary size."""
 
-    def weights(some: PolynomialTerms) -> list[Any]:
-        groups = (group.weights for group in some.groups.values())
-        return [some.own, *some.pairs.values(), *groups]
-
-    tables = [np.asarray(table, np.float64) for table in weights(terms)]
+    groups = (group.weights for group in terms.groups.values())
+    weights = [terms.own, *terms.pairs.values(), *groups]
+    tables = [np.asarray(table, np.float64) for table in weights]
     ends = [0.0, *(end for table in tables for end in (table.min(), table.max()))]
     frame = normalise(np.array(ends), 1)
     if not isinstance(frame.exponent, int):
-        scaled = [np.ldexp(table, -frame.exponent) for table in tables]
-        terms = eqx.tree_at(weights, terms, scaled)
+        exponent = -frame.exponent
+        terms = terms.changed(lambda weights: np.ldexp(weights, exponent))
     return terms, frame
 
 
@@ -85,12 +81,12 @@ def _sizes(
 
     `constant` says whether the polynomials' constant coefficients count.
     """
-    absolute = jax.tree.map(np.abs, terms)
-    moments = absolute.moments(np.abs(points), chances)
-    sizes = absolute.own_polynomials(moments)
+    sized = terms.changed(np.abs, np.abs(terms.effects))
+    moments = sized.moments(np.abs(points), chances)
+    sizes = sized.own_polynomials(moments)
     total = sizes.sum(-1) if constant else sizes[..., 1:].sum(-1)
-    reach = absolute.effects.sum(-1).max(-1)  # (agents,): bound on the effects
-    for (p, q), weights in absolute.pairs.items():
+    reach = sized.effects.sum(-1).max(-1)  # (agents,): bound on the effects
+    for (p, q), weights in sized.pairs.items():
         # An agent's own weight is added to a sum over all agents and then subtracted again.
         if p or constant:
             extra = np.einsum("cii,ci->ci", weights, moments[:, :, q]) * reach**p

@@ -8,10 +8,9 @@ first (see `core.rounding`).
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.certificates._interactions import as_terms, certify_contextual, check_concept
@@ -366,12 +365,14 @@ def _device_gains(payoff: Any, policy: Any) -> tuple[Any, np.ndarray] | None:
         return None
     if x.shape != (*batch, rows) or y.shape != (*batch, columns):
         return None
+    import jax.numpy as jnp
+
     if not all(jnp.issubdtype(part.dtype, jnp.floating) for part in (x, y)):
         return None
     with double_precision():
         x, y = (part.astype(jnp.float64) for part in (x, y))
         fine, *found = in_pieces(
-            _piece_of_gains,
+            _piece_of_gains(),
             max(1, _MOST_THERE // (rows * columns)),
             [payoff.reshape(-1, rows, columns), x.reshape(-1, rows), y.reshape(-1, columns)],
             2.0 * EPS * (rows + columns + 2 * WEIGHTS + 8),
@@ -380,28 +381,35 @@ def _device_gains(payoff: Any, policy: Any) -> tuple[Any, np.ndarray] | None:
         return [part.reshape(*batch, 2) for part in found], left
 
 
-@jax.jit
-def _piece_of_gains(
-    payoff: jax.Array, x: jax.Array, y: jax.Array, step: Any
-) -> tuple[jax.Array, ...]:
-    """Whether each game qualifies for this method; gains, bounds, values and rounding."""
-    games = jnp.moveaxis(payoff, 0, -1)
-    x, y = x.T, y.T
-    low, high = games.min((0, 1)), games.max((0, 1))
-    near = jnp.maximum(jnp.minimum(high, 0.0), low)
-    far = jnp.abs(near) > 16.0 * (high - low)
-    offset = jnp.where(far, near, 0.0)
-    size = jnp.where(far, high - low, jnp.maximum(-low, high))
-    games = games - offset[None, None]
-    rows, columns = (games * y[None]).sum(1), (games * x[:, None]).sum(0)
-    earned = (rows * x).sum(0)
-    sizes = jnp.abs(games)
-    reach = jnp.stack([(sizes * y[None]).sum(1).max(0), (sizes * x[:, None]).sum(0).max(0)], -1)
-    gains = jnp.stack([rows.max(0) - earned, earned - columns.min(0)], -1)
-    rounding = step * reach + jnp.where(size > 0.0, TINY * (1.0 + size), 0.0)[:, None]
-    value = (earned + offset)[:, None] * jnp.array([[1.0, -1.0]])
-    fine = (size >= ORDINARY[0]) & (size <= ORDINARY[1]) | (size == 0.0)
-    for strategy in (x, y):
-        exact = jnp.abs(strategy.sum(0) - 1.0) < 64 * EPS
-        fine &= exact & (strategy.min(0) >= 0.0)
-    return fine, gains, gains + rounding, value, rounding
+@cache
+def _piece_of_gains() -> Any:
+    """Return a compiled function of payoffs, both strategies and the rounding of a step.
+
+    It returns whether each game qualifies for this method; gains, bounds, values and rounding.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def gains_of(payoff: Any, x: Any, y: Any, step: Any) -> tuple[Any, ...]:
+        games = jnp.moveaxis(payoff, 0, -1)
+        x, y = x.T, y.T
+        low, high = games.min((0, 1)), games.max((0, 1))
+        near = jnp.maximum(jnp.minimum(high, 0.0), low)
+        far = jnp.abs(near) > 16.0 * (high - low)
+        offset = jnp.where(far, near, 0.0)
+        size = jnp.where(far, high - low, jnp.maximum(-low, high))
+        games = games - offset[None, None]
+        rows, columns = (games * y[None]).sum(1), (games * x[:, None]).sum(0)
+        earned = (rows * x).sum(0)
+        sizes = jnp.abs(games)
+        reach = jnp.stack([(sizes * y[None]).sum(1).max(0), (sizes * x[:, None]).sum(0).max(0)], -1)
+        gains = jnp.stack([rows.max(0) - earned, earned - columns.min(0)], -1)
+        rounding = step * reach + jnp.where(size > 0.0, TINY * (1.0 + size), 0.0)[:, None]
+        value = (earned + offset)[:, None] * jnp.array([[1.0, -1.0]])
+        fine = (size >= ORDINARY[0]) & (size <= ORDINARY[1]) | (size == 0.0)
+        for strategy in (x, y):
+            exact = jnp.abs(strategy.sum(0) - 1.0) < 64 * EPS
+            fine &= exact & (strategy.min(0) >= 0.0)
+        return fine, gains, gains + rounding, value, rounding
+
+    return jax.jit(gains_of)

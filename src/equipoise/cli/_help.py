@@ -10,7 +10,8 @@ import re
 import shutil
 import typing
 from collections.abc import Iterator
-from itertools import takewhile
+from functools import cache
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal
@@ -104,13 +105,21 @@ def comments(kind: Any, path: tuple[str, ...]) -> tuple[str, str]:
     group = "options"
     for name in path[:-1]:
         kind, group = typing.get_type_hints(kind)[name], f"{name} options"
-    lines: list[str] = inspect.getsource(kind).splitlines()
+    lines = _lines(kind)
     place = next(i for i, line in enumerate(lines) if line.startswith(f"    {path[-1]}:"))
     above = list(takewhile(lambda line: line.startswith("    #:"), reversed(lines[:place])))
     for line in lines[:place]:
         if title := re.match(r"    # -- (.+)", line):
             group = f"{title[1]} options"
     return " ".join(line.removeprefix("    #:").strip() for line in reversed(above)), group
+
+
+@cache
+def _lines(kind: type) -> list[str]:
+    """Return the source of a class of a module; `inspect.getsource` would parse the whole file."""
+    file = Path(inspect.getfile(kind)).read_text(encoding="utf-8")
+    rest = dropwhile(lambda line: not line.startswith(f"class {kind.__name__}"), file.splitlines())
+    return [next(rest), *takewhile(lambda line: line[:1] in ("", " "), rest)]
 
 
 def _metavar(option: Any, text: str) -> str:

@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+import equipoise as eq
 from equipoise.cli._objects import is_object, load_object, source_digest
 from equipoise.cli._parsing import check_names
 from equipoise.core.errors import InputError
-from equipoise.runs import FolderInUse, OtherConfig, Run
 
 Found = TypeVar("Found")
 
@@ -29,8 +29,6 @@ def find_game(
     >>> find_game("hide-and-seek", ["size=4"]).actions
     (8, 16)
     """
-    import equipoise as eq
-
     if name in eq.games.names():
         if trips is not None:
             raise InputError("trips", "no trips with a named game", trips)
@@ -68,8 +66,6 @@ def digest_of_game(name: str) -> str | None:
     >>> digest_of_game("hide-and-seek") is None
     True
     """
-    import equipoise as eq
-
     if name in eq.games.names():
         return None
     if is_object(name):
@@ -135,6 +131,18 @@ def find_family(
 
 #: Families of random games, by name.
 FAMILIES = ("uniform", "gaussian", "perturbed", "mixture")
+#: The keys of `equipoise.dynamics.NOISES`, of `equipoise.games.families.KINDS` and of
+#: `equipoise.dynamics.LEARNERS`, repeated here because importing those imports JAX.
+Noise = Literal["exact", "bernoulli", "gaussian"]
+MixedKind = Literal[
+    *("uniform", "normal", "sparse", "binary", "narrow"),
+    *("symmetric", "cyclic", "dominated", "known", "low-rank"),
+]
+LEARNERS = (
+    *("omd", "omd-vanishing", "omd-printed-constants", "omd-printed-signs"),
+    *("omd-printed-regulariser", "omd-plain", "cai-euclidean", "log-barrier", "entropic"),
+    *("exp3-ix", "v-learning", "optimistic", "regret-matching", "uniform", "best-responder"),
+)
 
 
 def _is_family(found: Any) -> bool:
@@ -145,8 +153,6 @@ def _is_family(found: Any) -> bool:
 
 def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> Any:
     """Read a network from two TNTP files, with the factors of tolls and distances."""
-    import equipoise as eq
-
     if trips is None:
         raise InputError("trips", f"the file with the trips of {path} after it", "none")
     factors = dict(map(setting, settings))
@@ -156,8 +162,6 @@ def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> An
 
 def load_named(name: str, settings: Sequence[str]) -> Any:
     """Load a game of the catalogue."""
-    import equipoise as eq
-
     parameters, defaults = dict(map(setting, settings)), eq.games.describe(name).parameters
     check_names("set", parameters, defaults, f"parameters of {name}")
     try:
@@ -188,8 +192,6 @@ def naming(flag: str, names: Collection[str]) -> Iterator[None]:
 
 def hint(name: str) -> str:
     """Suggest the closest name of a game, or how to list the names."""
-    import equipoise as eq
-
     close = get_close_matches(name, eq.games.names(), n=1)
     return f"did you mean {close[0]}?" if close else "`equipoise games` lists the names"
 
@@ -309,7 +311,7 @@ def in_run_folder(
     number, folder = 1, Path("runs", name)
     while True:
         if not folder.exists() or _is_run(folder):
-            with suppress(OtherConfig, FolderInUse):
+            with suppress(eq.runs.OtherConfig, eq.runs.FolderInUse):
                 return done(folder)
         number += 1
         folder = Path("runs", f"{name}-{number}")
@@ -317,7 +319,7 @@ def in_run_folder(
 
 def _is_run(folder: Path) -> bool:
     """Return whether a folder holds a run that can be resumed, or is empty."""
-    return folder.is_dir() and Run.can_start(folder)
+    return folder.is_dir() and eq.runs.Run.can_start(folder)
 
 
 def check_folder(folder: Path, may_go_on: Callable[[Path], bool] = _is_run) -> None:

@@ -5,27 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from equipoise.core.plain import dumps
-from equipoise.core.results import Interval
-from equipoise.report import (
-    FEW,
-    RunFolder,
-    certificate_of,
-    certificate_table,
-    concept_in_words,
-    format_value,
-    page_of,
-    player_names,
-    rounding_note,
-    status_of,
-    tables_of,
-)
-from equipoise.runs import Record, Table
+import equipoise as eq
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 #: Name of the HTML report in a run folder.
 PAGE = "report.html"
@@ -33,10 +17,12 @@ PAGE = "report.html"
 
 def print_json(document: Any) -> None:
     """Print one JSON document, and nothing else."""
+    from equipoise.core.plain import dumps
+
     sys.stdout.write(dumps(document, "document") + "\n")
 
 
-def record_document(record: Record) -> dict[str, Any]:
+def record_document(record: "eq.runs.Record") -> dict[str, Any]:
     """Return a record as plain data: its config, its scalars, and its tables as lists of dicts.
 
     >>> record_document(Record("x", {}, {"gap": 0.5}, {}, {"t": Table(("a",), [(1,)])}))
@@ -44,17 +30,17 @@ def record_document(record: Record) -> dict[str, Any]:
     """
     tables = {
         name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        for name, table in tables_of(record).items()
+        for name, table in eq.report.tables_of(record).items()
     }
     document = {"config": record.config, "scalars": record.scalars, "tables": tables}
     return document | ({} if record.solution is None else solution_document(record))
 
 
-def solution_document(record: Record) -> dict[str, Any]:
+def solution_document(record: "eq.runs.Record") -> dict[str, Any]:
     """Return the solution of a record as plain data, from which `equipoise certify` can read."""
     solution = dict(record.solution or {})
     if "certificate" in solution:
-        solution["certificate"] = certificate_document(certificate_of(record))
+        solution["certificate"] = certificate_document(eq.report.certificate_of(record))
     return solution
 
 
@@ -69,7 +55,7 @@ def write_run_page(folder: Path, *, anew: bool = False) -> Path | None:
     if not (folder / "record.json").exists():
         return None
     if anew or not page.exists():
-        page_of(RunFolder.read(folder)).write(page)
+        eq.report.page_of(eq.report.RunFolder.read(folder)).write(page)
     return page
 
 
@@ -98,7 +84,9 @@ def print_certificate(
     certificate: Any, labels: Mapping[str, Any], more: Sequence[tuple[str, Any]] = ()
 ) -> None:
     """Print a certificate: gains and their bounds, the method, and the facts in `more`."""
-    pairs: list[tuple[str, Any]] = [("concept", concept_in_words(certificate))]
+    import numpy as np
+
+    pairs: list[tuple[str, Any]] = [("concept", eq.report.concept_in_words(certificate))]
     title = ""
     if certificate.gains.ndim > 1:
         gaps = certificate.nash_conv
@@ -107,7 +95,7 @@ def print_certificate(
         title = f"Gains in {gaps.size:,} games"
     names = labels.get("players")
     if certificate.kind != "network":
-        names = player_names(certificate.players, names)
+        names = eq.report.player_names(certificate.players, names)
     elif len(certificate.worst_path):
         called = labels.get("states")
         ways = [
@@ -119,27 +107,35 @@ def print_certificate(
         if count := int(certificate.split):
             told = f"into {count:,} paths; the worst path and its excess depend on this split"
             pairs.append(("link flows split", told))
-    print_table(certificate_table(certificate, names), title)
+    print_table(eq.report.certificate_table(certificate, names), title)
     exact = "yes" if certificate.exact else "no: between the gain found and the proven bound"
     pairs += [("method", certificate.method), ("exact", exact)]
-    if certificate.gains.ndim == 1 and certificate.players > FEW and certificate.kind != "network":
+    if (
+        certificate.gains.ndim == 1
+        and certificate.players > eq.report.FEW
+        and certificate.kind != "network"
+    ):
         pairs.append(("mean value", float(np.mean(certificate.value))))
-    print_pairs([*pairs, ("note", rounding_note(certificate) or None), *more])
+    print_pairs([*pairs, ("note", eq.report.rounding_note(certificate) or None), *more])
 
 
 #: Statistics of a selection that are printed with it.
 _PRICES = ("price_of_anarchy", "price_of_stability")
 
 
-def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None:
+def print_solution(record: "eq.runs.Record", more: Sequence[tuple[str, Any]] = ()) -> None:
     """Print the record of a solution: its tables, its certificate and its numbers."""
+    import numpy as np
+
+    from equipoise.core.results import Interval
+
     print(f"{record.scalars['game']}: {record.scalars['description']}")
     for name, table in record.tables.items():
         print_table(cut(table), name.replace("_", " ").capitalize())
     known = ("agents", "games", "games solved", "value", "welfare", "bound")
     known += ("objective", "bound on the objective")
     words = {"bound": "a priori bound on the largest gain"}
-    certificate = certificate_of(record)
+    certificate = eq.report.certificate_of(record)
     if certificate.kind == "network":
         words["value"] = "mean cost"
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
@@ -150,20 +146,20 @@ def print_solution(record: Record, more: Sequence[tuple[str, Any]] = ()) -> None
     tolerance = np.asarray(solution["tolerance"])
     if np.isfinite(tolerance).all():
         facts.append(("tolerance", float(tolerance.max())))
-    facts += [("status", status_of(record)), *more]
+    facts += [("status", eq.report.status_of(record)), *more]
     print_certificate(certificate, record.scalars["labels"], facts)
 
 
-def cut(table: Table, rows: int = _ROWS) -> Table:
+def cut(table: "eq.runs.Table", rows: int = _ROWS) -> "eq.runs.Table":
     """Return the first rows of a table, and a last row that counts the others."""
     if len(table.rows) <= rows:
         return table
     rest = f"{_REST}{len(table.rows) - rows} more (--json shows all)"
     last = (rest, *[None] * (len(table.columns) - 1))
-    return Table(table.columns, [*table.rows[:rows], last])
+    return eq.runs.Table(table.columns, [*table.rows[:rows], last])
 
 
-def print_table(table: Table, title: str = "") -> None:
+def print_table(table: "eq.runs.Table", title: str = "") -> None:
     """Print a table; columns of numbers are aligned to the right."""
     from rich import box
     from rich.table import Table as RichTable
@@ -184,7 +180,7 @@ def print_table(table: Table, title: str = "") -> None:
             min_width=max(map(len, name.split()), default=0),
         )
     for row in rows:
-        shown.add_row(*(Text(format_value(value)) for value in row))
+        shown.add_row(*(Text(eq.report.format_value(value)) for value in row))
     console = _console()
     console.print()
     console.print(shown)
@@ -201,7 +197,7 @@ def print_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
     grid.add_column(overflow="fold")  # paths are never truncated
     for name, value in pairs:
         if value is not None:
-            grid.add_row(Text(name), Text(format_value(value)))
+            grid.add_row(Text(name), Text(eq.report.format_value(value)))
     _console().print(grid)
 
 

@@ -52,20 +52,6 @@ CommonOptions = tyro.conf.OmitArgPrefixes[Common]
 COMMON = Common()
 
 
-def one_of(module: str, table: str, *, optional: bool = False) -> Any:
-    """Accept one of the keys of a table, which is imported only when words are parsed.
-
-    >>> tyro.cli(Annotated[str, one_of("equipoise.dynamics", "NOISES")], args=["exact"])
-    'exact'
-    """
-
-    def keys() -> Any:
-        found = tyro.extras.literal_type_from_choices(getattr(import_module(module), table))
-        return found | None if optional else found
-
-    return tyro.conf.arg(constructor_factory=keys)
-
-
 #: Common options that a config file cannot set.
 _OUTSIDE = ("config", "print-config", "traceback")
 _REGISTRY = tyro.constructors.ConstructorRegistry()

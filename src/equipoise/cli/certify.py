@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 import tyro
 
 import equipoise as eq
@@ -12,7 +11,6 @@ from equipoise.cli._inputs import check_tolerance, find_game
 from equipoise.cli._output import certificate_document, print_certificate, print_json
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
-from equipoise.runs import Record
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Certify:
         measure, what = "max_upper", "the proven bound on the gains"
         if certificate.kind == "network":
             measure, what = "relative_gap_upper", "the proven bound on the relative gap"
-        found, met = float(np.max(getattr(certificate, measure))), True
+        found, met = float(getattr(certificate, measure).max()), True
         document, told = certificate_document(certificate), []
         if self.tolerance is not None:
             met = found <= self.tolerance
@@ -102,7 +100,7 @@ def read_policy(path: Path, game: Any, ends: Path | None) -> Any:
         raise InputError("ends", "this option only with a table of flows", ends)
     if not path.is_dir() or path.suffix in (".json", ".npz"):
         return eq.read_policy(path, game)
-    plain = (Record.load(path).solution or {}).get("policy")
+    plain = (eq.runs.Record.load(path).solution or {}).get("policy")
     if plain is None:
         raise InputError("policy", "a run folder with a policy", f"no policy in {path}")
     return eq.games.policy_from_plain(plain)

@@ -5,14 +5,13 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import equipoise as eq
 from equipoise.cli._inputs import check_counts, check_seed
 from equipoise.cli._output import print_json, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
-from equipoise.report import certificate_of, concept_of, format_value
 
 if TYPE_CHECKING:
     from equipoise.demo import Act
-    from equipoise.runs import Record
 
 
 @dataclass(frozen=True)
@@ -73,25 +72,27 @@ class Demo:
         return 0 if solved else 1
 
 
-def _print_act(act: "Act", record: "Record") -> None:
+def _print_act(act: "Act", record: "eq.runs.Record") -> None:
     """Print the game, the outcome, the certificate, and the code of an act."""
-    certificate, said = certificate_of(record), _said(act, record)
-    facts = [f"largest gain {format_value(float(certificate.max_gain.max()))}"]
+    certificate, said = eq.report.certificate_of(record), _said(act, record)
+    facts = [f"largest gain {eq.report.format_value(float(certificate.max_gain.max()))}"]
     if certificate.nash_conv.size > 1:
-        facts.insert(0, f"mean NashConv {format_value(float(certificate.nash_conv.mean()))}")
+        facts.insert(
+            0, f"mean NashConv {eq.report.format_value(float(certificate.nash_conv.mean()))}"
+        )
     facts.append("exact" if said["exact"] else "not exact")
     first = record.scalars.get("first_seconds")
-    compiling = "" if first is None else f" ({format_value(first, 2)} s with compilation)"
+    compiling = "" if first is None else f" ({eq.report.format_value(first, 2)} s with compilation)"
     for text in (record.scalars["game"], said["outcome"]):
         print(fill(text, 96, initial_indent="   ", subsequent_indent="   "))
     print(f"   Certificate of a {said['concept']}: {', '.join(facts)}")
-    print(f"   Found in {format_value(record.scalars['seconds'], 2)} s{compiling}, with")
+    print(f"   Found in {eq.report.format_value(record.scalars['seconds'], 2)} s{compiling}, with")
     for line in act.code(record.config).splitlines():
         print(f"   >>> {line}")
 
 
-def _said(act: "Act", record: "Record") -> dict[str, Any]:
+def _said(act: "Act", record: "eq.runs.Record") -> dict[str, Any]:
     """Return the facts about an act that do not fit into the table of all acts."""
-    certificate = certificate_of(record)
-    concept = concept_of(certificate)
+    certificate = eq.report.certificate_of(record)
+    concept = eq.report.concept_of(certificate)
     return {"outcome": act.outcome(record), "concept": concept, "exact": certificate.exact}

@@ -19,7 +19,6 @@ from equipoise.cli._main import Interrupted
 from equipoise.cli._output import cut, print_certificate, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
-from equipoise.report import page_of
 
 Charges = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar="ACTION=[LOW,HIGH]"), tyro.conf.UseAppendAction
@@ -86,7 +85,7 @@ class Design:
         design = eq.aggregative.design(game, boxes, self.objective, **options)
         record = design.record()
         if self.report is not None:
-            page_of(record).write(make_folder_of(self.report))
+            eq.report.page_of(record).write(make_folder_of(self.report))
         if self.common.json:
             document = {"game": self.game, "charges": design.parameters, "outcome": design.outcome}
             names = ("outcome", "gain", "met")

@@ -12,8 +12,6 @@ from equipoise.cli._main import Interrupted
 from equipoise.cli._output import cut, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.cli.offline import COLUMNS, ColumnOptions
-from equipoise.report import page_of, tables_of
-from equipoise.runs import Record, Unfinished
 
 
 @dataclass(frozen=True)
@@ -54,21 +52,26 @@ class Discover:
         log = self.columns.read(self.log)
         try:
             structure = eq.offline.discover(log, key=self.seed)
-        except Unfinished as end:
+        except eq.runs.Unfinished as end:
             done = sum(one["error"] is not None for one in end.found["classes"])
             if done and not self.common.json:
-                table = tables_of(Record(log.name, scalars={"structure": end.found}))["classes"]
+                table = eq.report.tables_of(
+                    eq.runs.Record(log.name, scalars={"structure": end.found})
+                )["classes"]
                 print_table(table, "compared so far")
             raise Interrupted(f" after {done} of {len(end.found['classes'])} classes") from end
         found = {"structure": structure.to_plain(), "notes": list(log.notes)}
-        record = Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
+        record = eq.runs.Record(log.name, scalars={"labels": log.labels.to_plain(), **found})
         if self.report is not None:
-            page = page_of(record, title=f"Structure of the game in {log.name}")
+            page = eq.report.page_of(record, title=f"Structure of the game in {log.name}")
             page.write(make_folder_of(self.report))
         if self.common.json:
             print_json({"samples": log.samples, "agents": log.agents, **found})
             return int(bool(structure.refusal))
-        tables, size = tables_of(record), f"{log.samples:,} samples of {log.agents:,} agents"
+        tables, size = (
+            eq.report.tables_of(record),
+            f"{log.samples:,} samples of {log.agents:,} agents",
+        )
         titles = {"classes": size, "interactions": "who interacts", "coverage": "coverage"}
         for name, title in titles.items():
             if name in tables:

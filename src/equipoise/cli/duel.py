@@ -11,7 +11,6 @@ from equipoise.cli._inputs import check_counts, check_seed, find_game
 from equipoise.cli._output import print_json, print_pairs
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
-from equipoise.report import format_value
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,11 @@ class Duel:
                     raise InputError("action", f"one of {', '.join(yours)}", repr(word.strip()))
                 continue
             turn = duel.play(action)
+            numbers = (turn.earned, duel.score, duel.best_response)
+            earned, score, best = map(eq.report.format_value, numbers)
             self._say(
-                f"You: {yours[turn.yours]}, opponent: {theirs[turn.theirs]}, reward "
-                f"{format_value(turn.earned)}. Total {format_value(duel.score)}; expected total of "
-                f"a best response: {format_value(duel.best_response)}"
+                f"You: {yours[turn.yours]}, opponent: {theirs[turn.theirs]}, reward {earned}. "
+                f"Total {score}; expected total of a best response: {best}"
             )
         self._show(duel, yours)
         return 0

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 import equipoise as eq
-from equipoise.cli._inputs import check_counts, check_folder, check_seed
+from equipoise.cli._inputs import MixedKind, Noise, check_counts, check_folder, check_seed
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import (
     print_json,
@@ -16,8 +16,7 @@ from equipoise.cli._output import (
     record_document,
     write_run_page,
 )
-from equipoise.cli._parsing import COMMON, CommonOptions, one_of
-from equipoise.runs import Record, Table, Unfinished
+from equipoise.cli._parsing import COMMON, CommonOptions
 
 #: Tables to print, in this order: name in the record -> title.
 TITLES = {
@@ -62,12 +61,12 @@ class Evaluate:
     #: Number of games that are played against each opponent.
     opponent_games: int = 256
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
-    noise: Annotated[str, one_of("equipoise.dynamics", "NOISES")] = "exact"
+    noise: Noise = "exact"
 
     # -- game
 
     #: Kind of games to draw. Only for players for games of any size. Default: uniform.
-    kind: Annotated[str | None, one_of("equipoise.games.families", "KINDS", optional=True)] = None
+    kind: MixedKind | None = None
     #: Number of actions of the row player, for players of any size. Default: 3.
     actions: int | None = None
     #: Number of actions of the column player, for players of any size. Default: the same as for the
@@ -104,7 +103,7 @@ class Evaluate:
             record = eq.incontext.evaluate_saved(self.players, **asked, run=self.run)
         except KeyboardInterrupt as end:
             more = ""
-            if isinstance(end, Unfinished) and not self.common.json:
+            if isinstance(end, eq.runs.Unfinished) and not self.common.json:
                 self._show(end.found)
                 more = f"; the tables show what was finished, {end.found.config['games']:,} games"
             if self.run is not None:
@@ -115,7 +114,7 @@ class Evaluate:
         self._show(record)
         return 0
 
-    def _show(self, record: Record) -> None:
+    def _show(self, record: "eq.runs.Record") -> None:
         if self.common.json:
             folder = None if self.run is None else str(self.run)
             print_json({"folder": folder, **record_document(record)})
@@ -139,7 +138,7 @@ class Evaluate:
         print_pairs([*pairs, ("report", self.run and self.run / "report.html")])
 
 
-def _rounded(table: Table) -> Table:
+def _rounded(table: "eq.runs.Table") -> "eq.runs.Table":
     """Round the numbers of a table to four decimals."""
     rows = [tuple(round(v, 4) if isinstance(v, float) else v for v in row) for row in table.rows]
-    return Table(table.columns, rows)
+    return eq.runs.Table(table.columns, rows)

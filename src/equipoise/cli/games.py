@@ -13,9 +13,6 @@ from equipoise.cli._objects import is_object
 from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, Settings
 from equipoise.core.errors import InputError
-from equipoise.games.catalogue import Entry
-from equipoise.report import format_value, player_names
-from equipoise.runs import Table
 
 #: Largest number of actions in a payoff table that is shown; policies may have three times more.
 _LARGEST = 12
@@ -113,10 +110,10 @@ class Games:
             return
         for kind in dict.fromkeys(entry.kind for entry in entries):
             own = [entry for entry in entries if entry.kind == kind]
-            table = Table(("name", "title"), [(entry.name, entry.title) for entry in own])
+            table = eq.runs.Table(("name", "title"), [(entry.name, entry.title) for entry in own])
             if any(entry.value is not None for entry in own):
                 rows = [(entry.name, _exact(entry.value), entry.title) for entry in own]
-                table = Table(("name", "value", "title"), rows)
+                table = eq.runs.Table(("name", "value", "title"), rows)
             print_table(table, f"Games of kind {kind}")
 
 
@@ -152,6 +149,8 @@ def _entry(name: str, game: Any) -> Any:
     """Return what is known about a game; of a game of the user's own, only its kind is."""
     if name in eq.games.names():
         return eq.games.describe(name)
+    from equipoise.games.catalogue import Entry
+
     return Entry(name, name, game.kind, "")
 
 
@@ -186,10 +185,10 @@ def _exact(value: Any) -> str | None:
         return "(" + ", ".join(str(_exact(item)) for item in value) + ")"
     if value is None or isinstance(value, Fraction):
         return value if value is None else str(value)
-    return format_value(value)
+    return eq.report.format_value(value)
 
 
-def _payoff_table(game: Any) -> Table | None:
+def _payoff_table(game: Any) -> "eq.runs.Table | None":
     """Return the payoffs of a small two-player game as a table, state by state if it has states."""
     kind = game.kind
     if kind not in ("matrix", "normal-form", "markov") or len(game.actions) != 2:
@@ -202,7 +201,7 @@ def _payoff_table(game: Any) -> Table | None:
     values = getattr(game, arrays[kind]).tolist()
     if kind == "normal-form":
         pairs = [zip(*rows, strict=True) for rows in zip(*values, strict=True)]
-        values = [[", ".join(map(format_value, pair)) for pair in row] for row in pairs]
+        values = [[", ".join(map(eq.report.format_value, pair)) for pair in row] for row in pairs]
     blocks = {f"{_state(game, s)}, ": rows for s, rows in enumerate(values)}
     own, others = ([_action(game, p, a) for a in range(game.actions[p])] for p in (0, 1))
     rows = [
@@ -210,7 +209,9 @@ def _payoff_table(game: Any) -> Table | None:
         for where, block in (blocks if kind == "markov" else {"": values}).items()
         for i, row in enumerate(block)
     ]
-    return Table((" \\ ".join(player_names(2, game.labels.players)), *others), rows)
+    return eq.runs.Table(
+        (" \\ ".join(eq.report.player_names(2, game.labels.players)), *others), rows
+    )
 
 
 def _action(game: Any, player: int, action: int) -> str:
@@ -223,8 +224,8 @@ def _state(game: Any, state: int) -> str:
     return f"state {game.labels.state(state)}"
 
 
-def _equilibrium_table(game: Any, equilibrium: Any) -> Table:
-    rows, names = [], player_names(len(equilibrium), game.labels.players)
+def _equilibrium_table(game: Any, equilibrium: Any) -> "eq.runs.Table":
+    rows, names = [], eq.report.player_names(len(equilibrium), game.labels.players)
     for player, strategy in enumerate(equilibrium):
         by_state = isinstance(strategy[0], tuple)
         for state, probabilities in enumerate(strategy if by_state else (strategy,)):
@@ -233,4 +234,4 @@ def _equilibrium_table(game: Any, equilibrium: Any) -> Table:
             if game.labels.actions is not None:
                 chances = (f"{game.labels.action(player, a)}: {p}" for a, p in enumerate(chances))
             rows.append((name, ", ".join(map(str, chances))))
-    return Table(("", "probabilities of the actions"), rows)
+    return eq.runs.Table(("", "probabilities of the actions"), rows)

@@ -1,12 +1,12 @@
 """`equipoise learn`: learn an equilibrium of very many agents from simulated episodes."""
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import tyro
 
 import equipoise as eq
@@ -30,7 +30,6 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings
 from equipoise.core.errors import InputError
-from equipoise.runs import Run, Table
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Learn:
         agents = int(learned.policy.counts.sum())
         self._show(game, agents, learned, solution.certificate, folder, page)
         if learned.status.name == "interrupted":
-            with Run.open(folder) as run:
+            with eq.runs.Run.open(folder) as run:
                 kept = run.step
             raise Interrupted(
                 f" after {learned.episodes:,} of {self.episodes:,} episodes; the policy above is "
@@ -190,7 +189,7 @@ class Learn:
             form=self.form,
             scouts=0 if self.alone else self.scouts,
             run=folder,
-            time_limit=np.inf if self.time_limit is None else self.time_limit,
+            time_limit=math.inf if self.time_limit is None else self.time_limit,
         )
 
     def _show(
@@ -224,6 +223,8 @@ class Learn:
             return
         what = f"simulator of {agents:,} agents" if game is None else game.describe()
         print(f"{self.game}: {what}")
+        import numpy as np
+
         done = learned.episodes
         stops = np.unique(np.geomspace(1, max(done, 1), 8).round().astype(int))
         rows = [
@@ -232,7 +233,7 @@ class Learn:
         ]
         # The returned policy is chosen and bounded once more, with all samples.
         rows.append(("returned", learned.width, learned.bound))
-        table = Table(("episode", "upper minus lower value", "bound on the gain"), rows)
+        table = eq.runs.Table(("episode", "upper minus lower value", "bound on the gain"), rows)
         print_table(table, title="Proven bounds by episode, and for the result")
         low, high = learned.welfare
         facts = {

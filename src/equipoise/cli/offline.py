@@ -30,8 +30,6 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
-from equipoise.report import CONCEPTS, agents_of, certificate_of, status_of, tables_of
-from equipoise.runs import Record
 
 
 @dataclass(frozen=True)
@@ -259,7 +257,7 @@ class Offline:
         if page is None:
             told = f"; progress is saved in {folder}; to resume, run the same command again"
             raise Interrupted(f": {solution.status.message}{told}")
-        self._show(Record.load(folder), folder, known)
+        self._show(eq.runs.Record.load(folder), folder, known)
         return 0 if solution.status.ok else 1
 
     def _work(self) -> Callable[..., Any]:
@@ -285,12 +283,12 @@ class Offline:
         options["neighbours"] = None if self.neighbours == "auto" else options["neighbours"]
         return partial(eq.offline.dr_ac, **options, **own)
 
-    def _show(self, record: Record, folder: Path, known: bool) -> None:
+    def _show(self, record: "eq.runs.Record", folder: Path, known: bool) -> None:
         if self.common.json:
             where = {"folder": str(folder), "report": str(folder / PAGE)}
             print_json({**where, "read_from_disk": known, **record_document(record)})
             return
-        tables, stats = tables_of(record), (record.solution or {})["stats"]
+        tables, stats = eq.report.tables_of(record), (record.solution or {})["stats"]
         titles = {"advice": "advice", "own play": "the log's own play; this is not advice"}
         first = next((name for name in (*titles, "agents") if name in tables), None)
         if first is not None:
@@ -298,10 +296,11 @@ class Offline:
         counts = sorted(set(stats["actions"]))
         alone, interval = stats.get("single_action", []), stats.get("own_interval")
         facts = {
-            "status": status_of(record),
+            "status": eq.report.status_of(record),
             "largest gain": stats["gap"]["text"] if "gap" in stats else None,
             "largest gain, log's own play": interval and _interval(interval),
-            "agents with a single action": ", ".join(agents_of(record, alone[:10])) or None,
+            "agents with a single action": ", ".join(eq.report.agents_of(record, alone[:10]))
+            or None,
         }
         print_pairs(list(facts.items()))
         advice, own = folder / "policy.csv", folder / "own-play.csv"
@@ -316,7 +315,7 @@ class Offline:
             "actions of an agent": " to ".join(str(n) for n in {*counts[:1], *counts[-1:]}) or None,
             "samples per parameter": stats.get("samples_per_parameter"),
             "parameters": _parameters(stats),
-            "concept": CONCEPTS[certificate_of(record).concept],
+            "concept": eq.report.CONCEPTS[eq.report.certificate_of(record).concept],
             "run folder": f"{folder} (finished earlier; read from disk)" if known else folder,
             "policy": advice if advice.exists() else None,
             "log's own play": own if own.exists() else None,

@@ -11,6 +11,8 @@ import tyro
 import equipoise as eq
 from equipoise.cli._inputs import (
     FAMILIES,
+    LEARNERS,
+    Noise,
     check_counts,
     check_only_with_states,
     check_seed,
@@ -27,10 +29,9 @@ from equipoise.cli._output import (
     solution_document,
     write_run_page,
 )
-from equipoise.cli._parsing import COMMON, CommonOptions, Settings, one_of
+from equipoise.cli._parsing import COMMON, CommonOptions, Settings
 from equipoise.core.errors import InputError
-from equipoise.report import certificate_of, format_value, has_certificate
-from equipoise.runs import Record
+from equipoise.incontext import shipped
 
 #: Default numbers of rounds and games, for players that were trained for short matches and for
 #: everybody else.
@@ -43,7 +44,7 @@ def names() -> list[str]:
     >>> {"omd", "any"} <= set(names())
     True
     """
-    return [*eq.dynamics.LEARNERS, *eq.incontext.shipped()]
+    return [*LEARNERS, *shipped()]
 
 
 def _a_name() -> Any:
@@ -129,7 +130,7 @@ class Play:
     #: otherwise 256; all games of a file with many.
     games: int | None = None
     #: How rewards are observed: exact, or with Bernoulli or Gaussian noise.
-    noise: Annotated[str, one_of("equipoise.dynamics", "NOISES")] = "exact"
+    noise: Noise = "exact"
     #: Random seed, a whole number in [0, 2^32).
     seed: int = 0
 
@@ -230,7 +231,7 @@ class Play:
             config = replace(config, rounds=rounds)
         return replace(config, **seats), found
 
-    def _show(self, record: Record, folder: Path, known: bool, page: Path | None) -> None:
+    def _show(self, record: "eq.runs.Record", folder: Path, known: bool, page: Path | None) -> None:
         if self.common.json:
             print_json(
                 {
@@ -251,10 +252,11 @@ class Play:
             print_table(curve, " against ".join(seats))
         how = f"{folder} (finished earlier; read from disk)" if known else str(folder)
         pairs: list[Any] = [("run folder", how), ("uniform play", record.scalars["uniform"])]
-        if has_certificate(record):
-            gains = certificate_of(record).max_gain
-            told = f"{format_value(gains.mean())} on average, {format_value(gains.max())} in"
-            pairs.append(("largest gain, certified", f"{told} the worst game"))
+        if eq.report.has_certificate(record):
+            gains = eq.report.certificate_of(record).max_gain
+            mean, largest = map(eq.report.format_value, (gains.mean(), gains.max()))
+            told = f"{mean} on average, {largest} in the worst game"
+            pairs.append(("largest gain, certified", told))
         print_pairs([*pairs, ("report", page)])
 
 

@@ -21,9 +21,7 @@ from equipoise.cli._objects import is_object
 from equipoise.cli._output import print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
-from equipoise.games import families
 from equipoise.incontext import BEST, Config
-from equipoise.runs import Table, read_metrics
 
 #: Unit of the gaps in training on Markov games.
 MARKOV_UNIT = "mean over states, times 1 - discount"
@@ -165,7 +163,7 @@ class Pretrain:
 
     def _family(self) -> Any:
         if self.games is not None:
-            return families.of(self.games)
+            return eq.games.families.of(self.games)
         if self.data is not None and self.family is None:
             return None
         if self.family is not None and (is_object(self.family) or self.family not in FAMILIES):
@@ -182,10 +180,10 @@ class Pretrain:
         actions = (rows, rows if self.columns is None else self.columns)
         if self.family == "mixture":
             fewest = 2 if self.training.tokens == "adaptive" else None
-            return families.mixture(actions, fewest=fewest, **more)
+            return eq.games.families.mixture(actions, fewest=fewest, **more)
         if self.family == "gaussian":
-            return families.gaussian(actions, **scale, **more)
-        uniform = families.uniform(actions, **more)
+            return eq.games.families.gaussian(actions, **scale, **more)
+        uniform = eq.games.families.uniform(actions, **more)
         if self.family in (None, "uniform"):
             return uniform
         base = uniform.sample(key=self.seed)
@@ -195,7 +193,7 @@ class Pretrain:
                 found = f"{self.base}, a game of kind {base.kind}"
                 raise InputError("base", "a matrix game or a Markov game", found)
         try:
-            return families.perturbed(base, **scale, scale_rewards=self.scale_rewards)
+            return eq.games.families.perturbed(base, **scale, scale_rewards=self.scale_rewards)
         except InputError as error:
             if error.argument != "base" or not error.hint:
                 raise
@@ -203,7 +201,7 @@ class Pretrain:
             raise InputError("base", error.expected, error.found, hint) from error
 
     def _show(self, players: Any, folder: Path, known: bool, finished: bool) -> None:
-        rows = read_metrics(folder) if (folder / "metrics.jsonl").exists() else []
+        rows = eq.runs.read_metrics(folder) if (folder / "metrics.jsonl").exists() else []
         if self.common.json:
             print_json(
                 {
@@ -226,7 +224,7 @@ class Pretrain:
             unit = ""
             if players.states is not None and "gap" in measured:
                 unit = f"; held-out NashConv: {MARKOV_UNIT}"
-            print_table(Table(("step", *measured.values()), shown), f"Pre-training{unit}")
+            print_table(eq.runs.Table(("step", *measured.values()), shown), f"Pre-training{unit}")
             how = " (finished earlier; read from disk)" if known else ""
             where = folder if finished else folder / BEST
             print_pairs(

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
+import equipoise as eq
 from equipoise.cli._inputs import check_suffix, make_folder_of
 from equipoise.cli._output import print_json
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.cli.reproduce import checkout, reproduction
 from equipoise.core.errors import InputError
-from equipoise.report import RunFolder, compare, find_runs, read_runs
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,13 @@ class Report:
         if not self.runs:
             raise InputError("runs", "at least one run folder", "none")
         check_suffix("out", self.out, ".html", ".htm")
-        runs = read_runs([found for path in self.runs for found in find_runs(path)])
+        runs = eq.report.read_runs(
+            [found for path in self.runs for found in eq.report.find_runs(path)]
+        )
         drawings = {run.label: _drawings(run) for run in runs}
         words = ["equipoise", "report", *map(str, self.runs), "--out", str(self.out)]
         command = shlex.join([*words, "--title", self.title] if self.title else words)
-        page = compare(runs, title=self.title, drawings=drawings, command=command)
+        page = eq.report.compare(runs, title=self.title, drawings=drawings, command=command)
         page.write(make_folder_of(self.out))
         if self.common.json:
             shown = [{"run": str(r.path), "label": r.label, "state": r.state} for r in runs]
@@ -64,7 +66,7 @@ class Report:
         return 0
 
 
-def _drawings(run: RunFolder) -> list[tuple[Any, str]]:
+def _drawings(run: "eq.report.RunFolder") -> list[tuple[Any, str]]:
     """Return the drawing of the figure of a paper; other runs have none."""
     if set(run.config) != {"figure", "key", "config"}:
         return []

@@ -1,6 +1,7 @@
 """`equipoise reproduce`: reproduce the figures of the papers, as printed and as corrected."""
 
 import sys
+import tomllib
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
@@ -11,12 +12,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+import equipoise as eq
 from equipoise.cli._inputs import check_folder, check_seed
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import PAGE, print_json, print_pairs, print_table, record_document
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
-from equipoise.runs import Table
 
 
 def checkout() -> Path | None:
@@ -52,9 +53,10 @@ def reproduction() -> ModuleType:
 
 def _papers() -> Any:
     """Return the type of a paper: without a checkout any word, which `execute` refuses."""
-    if checkout() is None:
+    if (place := checkout()) is None:
         return str | None
-    return tyro.extras.literal_type_from_choices(reproduction().PAPERS) | None
+    listed = (place / "reproduction" / "figures.toml").read_text(encoding="utf-8")
+    return tyro.extras.literal_type_from_choices(tomllib.loads(listed)["papers"]) | None
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class Reproduce:
             for one in made
         ]
         columns = ("figure", "of the paper", "seconds", "")
-        print_table(Table(columns, rows), "" if self.paper else paper)
+        print_table(eq.runs.Table(columns, rows), "" if self.paper else paper)
         print_pairs([("figures", str(folder / "*" / "*.svg")), ("report", str(folder / PAGE))])
 
     def _list(self, chosen: Any) -> None:
@@ -190,7 +192,7 @@ class Reproduce:
             own = [figure for figure in chosen if figure.paper == paper]
             rows = [(f.name, f.printed, f.takes["quick"], f.takes["full"], f.title) for f in own]
             columns = ("figure", "of the paper", "quick", "full", "title")
-            print_table(Table(columns, rows), f"{paper}: {reproduction().PAPERS[paper]}")
+            print_table(eq.runs.Table(columns, rows), f"{paper}: {reproduction().PAPERS[paper]}")
         print("The columns quick and full give the processor time at each scale.")
 
 

@@ -31,9 +31,6 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, check_names
 from equipoise.core.errors import InputError
-from equipoise.report import RunFolder, format_value, page_of, play_in_words, record_of
-from equipoise.runs import Record, Run, Table, progress
-from equipoise.runs.environment import describe_environment
 
 #: Name of the policy file in a run folder.
 POLICY = "policy.json"
@@ -147,20 +144,22 @@ class Solve:
             else:
                 eq.write_policy(make_folder_of(self.out), policy)
         if self.report is not None:
+            from equipoise.runs.environment import describe_environment
+
             session = {"started": "", **describe_environment()}
             place = (Path(self.game), self.game, record.config, record, [], [session], seconds)
-            page_of(RunFolder(*place)).write(make_folder_of(self.report))
+            eq.report.page_of(eq.report.RunFolder(*place)).write(make_folder_of(self.report))
         self._show(game, record, known, seconds)
         status = (record.solution or {})["status"]
         if status["name"] == "interrupted":
             raise Interrupted("; the policy above is the best so far")
         return 0 if bool(status["solved"].all()) else 1
 
-    def _record(self, game: Any, options: dict[str, Any]) -> tuple[Record, bool]:
+    def _record(self, game: Any, options: dict[str, Any]) -> "tuple[eq.runs.Record, bool]":
         """Return the record, and whether it was read from the run folder."""
         name = ", ".join([self.game, *self.set])
         if self.run is None:
-            return record_of(game, _solve(game, options), name=name), False
+            return eq.report.record_of(game, _solve(game, options), name=name), False
         config = {"game": self.game, "set": self.set, "option": self.option}
         config |= {"tolerance": self.tolerance, "concept": self.concept}
         config |= {"objective": self.objective, "time_limit": self.time_limit}
@@ -171,13 +170,13 @@ class Solve:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 config |= {"trips": str(self.trips), "trips_sha256": digest}
         if (self.run / "config.json").exists():
-            with Run.open(self.run, config) as run:  # refuses another run's folder
+            with eq.runs.Run.open(self.run, config) as run:  # refuses another run's folder
                 if run.finished:
                     return run.record(), True
         begun = time.perf_counter()
         found = _solve(game, options)  # a game that cannot be solved leaves no folder
-        record = record_of(game, found, name=name, config=config)
-        with Run.start(self.run, config) as run:
+        record = eq.report.record_of(game, found, name=name, config=config)
+        with eq.runs.Run.start(self.run, config) as run:
             solution: eq.Solution = getattr(found, "solution", found)
             eq.write_policy(self.run / POLICY, solution.policy)
             if solution.status.name != "interrupted":  # else the next call solves again
@@ -210,22 +209,22 @@ class Solve:
                     str(k),
                     str(component.get(k, "-")),
                     *(
-                        play_in_words(own, game.labels.actions_of(i))
+                        eq.report.play_in_words(own, game.labels.actions_of(i))
                         for i, own in enumerate(solution.policy)
                     ),
-                    format_value(solution.certificate.value, 4),
+                    eq.report.format_value(solution.certificate.value, 4),
                     float(solution.certificate.max_gain),
                 )
                 for k, solution in enumerate(found)
             ]
             print(f"{self.game}: {game.describe()}")
-            print_table(Table(columns, rows), "Equilibria")
+            print_table(eq.runs.Table(columns, rows), "Equilibria")
             print_pairs([("status", str(found.status))])
         if found.status.name == "interrupted":
             raise Interrupted("; the equilibria above were found so far")
         return 0 if found.status.ok else 1
 
-    def _show(self, game: Any, record: Record, known: bool, seconds: float) -> None:
+    def _show(self, game: Any, record: "eq.runs.Record", known: bool, seconds: float) -> None:
         """Print the solution and the names of the files written."""
         if self.common.json:
             where = {"folder": str(self.run), "read_from_disk": known} if self.run else {}
@@ -254,7 +253,7 @@ def _solve(game: Any, options: dict[str, Any]) -> Any:
             return solver(game, **options)
         # A Markov game is planned stage by stage, as often as it takes to meet the tolerance.
         markov = game.kind == "aggregative-markov"
-        with progress("solving", None if markov else 1) as line:
+        with eq.runs.progress("solving", None if markov else 1) as line:
 
             def tell(found: dict[str, Any]) -> None:
                 told = {name: found[name] for name in found if name not in ("stages", "of")}

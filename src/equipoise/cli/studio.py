@@ -9,7 +9,6 @@ import tyro
 from equipoise.cli._output import print_json
 from equipoise.cli._parsing import COMMON, CommonOptions
 from equipoise.core.errors import InputError
-from equipoise.studio import serve
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ class Studio:
 
     def execute(self) -> int:
         """Serve until Ctrl-C."""
+        from equipoise.studio import serve
+
         if self.port is not None and not 0 <= self.port <= 65535:
             raise InputError("port", "0 to 65535", self.port)
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+import equipoise as eq
 from equipoise.cli._inputs import check_folder
 from equipoise.cli._main import VERBS, Interrupted
 from equipoise.cli._output import cut, print_json, print_pairs, print_table
 from equipoise.cli._parsing import COMMON, CommonOptions, check_names, command_kind, options
 from equipoise.core.errors import InputError
-from equipoise.runs import Table, read_sweep, sweep
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Sweep:
 
     def execute(self) -> int:
         """Check the settings, run them, and print the state of each run."""
-        found = read_sweep(self.file)
+        found = eq.runs.read_sweep(self.file)
         engine = dict(found.pop("engines")[self.on])
         if self.workers is not None:
             engine["workers"] = self.workers
@@ -76,12 +76,12 @@ class Sweep:
         check_folder(
             folder, lambda place: (place / "settings").is_dir() or not any(place.iterdir())
         )
-        done = sweep(folder, **found, on=self.on, **engine)
+        done = eq.runs.sweep(folder, **found, on=self.on, **engine)
         if self.common.json:
             page = None if done.page is None else str(done.page)
             print_json({"folder": str(folder), "report": page, "runs": dict(done.states)})
         else:
-            print_table(cut(Table(("run", "state"), list(done.states.items()))))
+            print_table(cut(eq.runs.Table(("run", "state"), list(done.states.items()))))
             print_pairs([("folder", folder), ("report", done.page or "none")])
         if "stopped" in done.states.values():
             left = sum(state == "stopped" for state in done.states.values())

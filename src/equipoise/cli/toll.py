@@ -18,8 +18,6 @@ from equipoise.cli._main import Interrupted
 from equipoise.cli._output import print_json, print_pairs, print_solution
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, read_whole
 from equipoise.core.errors import InputError
-from equipoise.core.results import Interval
-from equipoise.report import page_of, record_of
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,8 @@ class Toll:
 
     def execute(self) -> int:
         """Search, save and print."""
+        from equipoise.core.results import Interval
+
         check_tolerance(self.tolerance)
         self._check_one_task()
         check_suffix("report", self.report, ".html", ".htm")
@@ -102,11 +102,11 @@ class Toll:
         solution, facts = design.solution, design.facts
         ended = design.status.name
         cut_short = [] if design.status.ok else [("search", f"{ended}: better tolls may exist")]
-        record = record_of(design.game, design, name=f"{self.game} with tolls")
+        record = eq.report.record_of(design.game, design, name=f"{self.game} with tolls")
         if self.out is not None:
             design.write(make_folder_of(self.out))
         if self.report is not None:
-            page_of(record).write(make_folder_of(self.report))
+            eq.report.page_of(record).write(make_folder_of(self.report))
         if self.common.json:
             tolls = design.game.tolls
             document = {"game": self.game, "tolls": tolls, "links": design.links}

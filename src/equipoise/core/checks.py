@@ -13,14 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.core
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import kernels
-from equipoise.core.devices import on_accelerator
+from equipoise.core.devices import is_traced, on_accelerator
 from equipoise.core.errors import InputError
 from equipoise.core.machine import memory
 from equipoise.core.reductions import total
@@ -32,11 +28,6 @@ PROBABILITY_TOLERANCE = 1e-6
 LARGEST_DISCOUNT = 1.0 - 2.0**-40
 #: From this many numbers on, a temporary array costs more than a function call.
 _LARGE = 10_000
-
-
-def is_traced(x: Any) -> bool:
-    """Whether `x` is a value inside a JAX transformation, whose entries cannot be read."""
-    return isinstance(x, jax.core.Tracer)
 
 
 def check_concrete(verb: str, pure: Mapping[str, str], game: Any, *policies: Any) -> None:
@@ -62,10 +53,18 @@ def _is_concrete(value: Any) -> bool:
         return True
     if kind is tuple:
         return all(map(_is_concrete, value))
-    if isinstance(value, eqx.Module):
-        content = vars(value)
-        return all(_is_concrete(content[name]) for name in _leaves(kind))
-    return not any(map(is_traced, jax.tree.leaves(value)))
+    if dataclasses.is_dataclass(kind):
+        return all(_is_concrete(getattr(value, name)) for name in _leaves(kind))
+    return not _has_traced(value)
+
+
+def _has_traced(values: Any) -> bool:
+    """Whether a leaf of a pytree is traced, which takes JAX."""
+    if "jax" not in sys.modules:
+        return False
+    import jax
+
+    return any(map(is_traced, jax.tree.leaves(values)))
 
 
 _CONCRETE = frozenset((np.ndarray, float, int, bool, str, type(None)))
@@ -80,7 +79,7 @@ def _leaves(kind: type) -> tuple[str, ...]:
 
 def check_known(name: str, values: Any, expected: str = "concrete numbers") -> None:
     """Reject traced values where entries are needed, in an argument or anywhere in a pytree."""
-    if any(is_traced(leaf) for leaf in jax.tree.leaves(values)):
+    if _has_traced(values):
         hint = "create it outside `jax.jit`, `jax.vmap` and `jax.grad`"
         raise InputError(name, expected, "a traced value", hint)
 
@@ -93,7 +92,8 @@ def as_float_array(name: str, value: Any, *, copy: bool = True, booleans: bool =
     """
     if is_traced(value):
         return value
-    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+    masked = "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)  # slow to import
+    if masked and np.ma.getmaskarray(value).any():
         where = first_index(np.ma.getmaskarray(value))
         raise InputError(name, "numbers", f"a masked entry{_at(where)}")
     try:
@@ -104,7 +104,7 @@ def as_float_array(name: str, value: Any, *, copy: bool = True, booleans: bool =
         ) from error
     if array.dtype.kind == "b" and not booleans:
         raise InputError(name, "numbers", "booleans")
-    if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, np.floating):
+    if not np.can_cast(array.dtype, np.float64, "same_kind"):
         raise InputError(name, "real numbers", f"dtype {array.dtype}")
     return array.astype(np.float64, copy=copy)
 
@@ -130,7 +130,8 @@ def first_index(mask: np.ndarray | np.bool_) -> tuple[int, ...]:
 
 def check_finite(name: str, array: Any) -> None:
     """Reject NaN and infinities; the error names the first."""
-    if is_traced(array) or (on_accelerator(array) and bool(jnp.isfinite(array).all())):
+    there = on_accelerator(array)
+    if is_traced(array) or (there and sys.modules["jax"].numpy.isfinite(array).all()):
         return
     values = np.asarray(array)
     large = values.size > _LARGE and values.flags.c_contiguous

@@ -8,21 +8,24 @@ and sums the gradients. Processes are those of `jax.distributed`; a single proce
 A JAX array on a CPU is read as a NumPy array, without a copy, since compiled kernels are faster
 there than XLA. An array on a GPU or a TPU is never copied to the host: ten million 3 x 3 games are
 0.7 GB, which takes longer to transfer than to solve.
+
+Importing this module does not import JAX: an array can be JAX's only if JAX has been loaded.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import partial
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.core
-import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core.errors import InputError
 from equipoise.core.precision import double_precision
+
+if TYPE_CHECKING:
+    import jax
 
 #: Platforms whose arrays NumPy reads in place.
 _HOSTS = {"cpu"}
@@ -45,6 +48,8 @@ def using(devices: int) -> Iterator[None]:
     ...     len(chosen())
     1
     """
+    import jax
+
     if not isinstance(devices, int) or not 1 <= devices <= len(jax.local_devices()):
         expected = f"a whole number from 1 to {len(jax.local_devices())}, the number of devices"
         raise InputError("devices", expected, repr(devices))
@@ -58,14 +63,19 @@ def using(devices: int) -> Iterator[None]:
 def chosen() -> list[Any]:
     """Return the devices of this process that work is split over.
 
+    >>> import jax
     >>> len(chosen()) == jax.local_device_count()
     True
     """
+    import jax
+
     return jax.local_devices()[: _most.get()]
 
 
 def on(device: Any) -> AbstractContextManager[Any]:
     """Return a context in which new arrays are created on a device and programs run there."""
+    import jax
+
     return nullcontext() if device is None else jax.default_device(device)
 
 
@@ -75,6 +85,8 @@ def from_all_processes(tree: Any) -> list[Any]:
     >>> from_all_processes({"gap": np.float64(0.1)})
     [{'gap': np.float64(0.1)}]
     """
+    import jax
+
     if jax.process_count() == 1:
         return [tree]
     from jax.experimental import multihost_utils
@@ -101,6 +113,8 @@ def from_first_process(tree: Any) -> Any:
     >>> from_first_process({"step": 3, "name": "x"})
     {'step': 3, 'name': 'x'}
     """
+    import jax
+
     if jax.process_count() == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
@@ -112,14 +126,14 @@ def from_first_process(tree: Any) -> Any:
         array = next(told)
         if isinstance(leaf, jax.Array):
             with double_precision():  # otherwise JAX would convert 64-bit numbers to 32 bits
-                return jnp.asarray(array)
+                return jax.numpy.asarray(array)
         return array if isinstance(leaf, np.ndarray | np.generic) else type(leaf)(array)
 
     pairs = zip(leaves, known, strict=True)
     return jax.tree.unflatten(structure, [rebuilt(leaf) if k else leaf for leaf, k in pairs])
 
 
-def mesh_for(count: int) -> jax.sharding.Mesh | None:
+def mesh_for(count: int) -> "jax.sharding.Mesh | None":
     """Return a mesh of chosen devices that divides `count` evenly; None if one device suffices.
 
     With several processes each contributes the same number of devices; if the devices do not
@@ -128,6 +142,8 @@ def mesh_for(count: int) -> jax.sharding.Mesh | None:
     >>> mesh_for(1) is None
     True
     """
+    import jax
+
     processes = jax.process_count()
     most = len(chosen())
     own = next((n for n in range(most, 0, -1) if count % (n * processes) == 0), 0)
@@ -142,8 +158,10 @@ def mesh_for(count: int) -> jax.sharding.Mesh | None:
     return jax.sharding.Mesh(np.array(used), (AXIS,))
 
 
-def replicate(tree: Any, mesh: jax.sharding.Mesh) -> Any:
+def replicate(tree: Any, mesh: "jax.sharding.Mesh") -> Any:
     """Copy arrays to every device of a mesh; all processes must pass the same arrays."""
+    import jax
+
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     local = list(mesh.local_mesh.devices.ravel())
 
@@ -154,8 +172,10 @@ def replicate(tree: Any, mesh: jax.sharding.Mesh) -> Any:
     return jax.tree.map(one, tree)
 
 
-def everywhere(function: Callable[..., Any], mesh: jax.sharding.Mesh) -> Callable[..., Any]:
+def everywhere(function: Callable[..., Any], mesh: "jax.sharding.Mesh") -> Callable[..., Any]:
     """Return a function that every device of a mesh runs on the same input, to the same result."""
+    import jax
+
     same = jax.sharding.PartitionSpec()
     if hasattr(jax, "shard_map"):
         options: Any = {"in_specs": same, "out_specs": same, "check_vma": False}
@@ -167,8 +187,29 @@ def everywhere(function: Callable[..., Any], mesh: jax.sharding.Mesh) -> Callabl
 
 def first_copy(tree: Any) -> Any:
     """Return single-device arrays from arrays that are equal on all devices of a mesh."""
+    import jax
+
     here = jax.local_devices()[0]
     return jax.tree.map(lambda leaf: jax.device_put(leaf.addressable_data(0), here), tree)
+
+
+def is_jax(value: Any) -> bool:
+    """Whether a value is a JAX array or a tracer.
+
+    >>> is_jax(np.zeros(3))
+    False
+    """
+    # JAX may be loading in another thread, in which case it has no such class yet.
+    return isinstance(value, getattr(sys.modules.get("jax"), "Array", ()))
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is one inside a JAX transformation, whose entries cannot be read.
+
+    >>> is_traced(np.zeros(3))
+    False
+    """
+    return isinstance(value, getattr(sys.modules.get("jax.core"), "Tracer", ()))
 
 
 def on_accelerator(array: Any) -> bool:
@@ -177,9 +218,7 @@ def on_accelerator(array: Any) -> bool:
     >>> on_accelerator(np.zeros(3))
     False
     """
-    if type(array) is np.ndarray or not isinstance(array, jax.Array):
-        return False
-    if isinstance(array, jax.core.Tracer):
+    if type(array) is np.ndarray or not is_jax(array) or is_traced(array):
         return False
     return next(iter(array.devices())).platform not in _HOSTS
 
@@ -200,6 +239,7 @@ def in_pieces(
     single slice and one for many.
 
     >>> import jax
+    >>> import jax.numpy as jnp
     >>> twice = jax.jit(lambda x: {"twice": 2 * x})
     >>> in_pieces(twice, 2, [jnp.arange(5.0)])["twice"].tolist()
     [0.0, 2.0, 4.0, 6.0, 8.0]
@@ -208,6 +248,8 @@ def in_pieces(
     """
     if type(arrays[0]) is not np.ndarray and _is_split(arrays[0]):
         return _on_each_device(function, most, arrays, *numbers, **options)
+    import jax
+
     length, first, parts = len(arrays[0]), 0, []
     size = 1 << (min(most, length).bit_length() - 1)
     static = tuple(options.items())
@@ -218,15 +260,15 @@ def in_pieces(
             a if size == length else jax.lax.dynamic_slice_in_dim(a, start, count * size)
             for a in arrays
         ]
-        part = _one_by_one(function, count, static, slices, numbers)
+        part = _one_by_one()(function, count, static, slices, numbers)
         parts.append(jax.tree.map(lambda a, skip=first - start: a[skip:] if skip else a, part))
         first = start + count * size
-    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
+    return jax.tree.map(lambda *a: jax.numpy.concatenate(a), *parts) if parts[1:] else parts[0]
 
 
 def _is_split(array: Any) -> bool:
     """Whether the first axis of an array, and no other, is split over several devices."""
-    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+    if not is_jax(array) or is_traced(array):
         return False
     return len(array.sharding.device_set) > 1 and (
         array.sharding.shard_shape(array.shape)[0] < array.shape[0]
@@ -237,6 +279,8 @@ def _on_each_device(
     function: Callable[..., Any], most: int, arrays: Sequence[Any], *numbers: float, **options: Any
 ) -> Any:
     """Run `in_pieces` on each device's part of arrays that are split alike."""
+    import jax
+
     shards = [sorted(a.addressable_shards, key=lambda s: s.index[0].start or 0) for a in arrays]
     found = [
         in_pieces(function, most, [part.data for part in parts], *numbers, **options)
@@ -254,19 +298,24 @@ def _on_each_device(
     return jax.tree.map(join, *found)
 
 
-def _devices_in_order(array: jax.Array) -> np.ndarray:
+def _devices_in_order(array: Any) -> np.ndarray:
     """Return the devices of an array, in the order of the parts that they hold."""
     places = array.sharding.devices_indices_map(array.shape)
     return np.array(sorted(places, key=lambda device: places[device][0].start or 0))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _one_by_one(
-    function: Callable[..., Any], count: int, options: Any, arrays: Any, numbers: Any
-) -> Any:
-    """Run `function` over this many slices in one program, which starts once."""
-    if count == 1:
-        return function(*arrays, *numbers, **dict(options))
-    arrays = [a.reshape(count, -1, *a.shape[1:]) for a in arrays]
-    found = jax.lax.map(lambda part: function(*part, *numbers, **dict(options)), arrays)
-    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), found)
+@cache
+def _one_by_one() -> Callable[..., Any]:
+    """Return a compiled function that applies another one to this many slices in one program."""
+    import jax
+
+    def run(
+        function: Callable[..., Any], count: int, options: Any, arrays: Any, numbers: Any
+    ) -> Any:
+        if count == 1:
+            return function(*arrays, *numbers, **dict(options))
+        arrays = [a.reshape(count, -1, *a.shape[1:]) for a in arrays]
+        found = jax.lax.map(lambda part: function(*part, *numbers, **dict(options)), arrays)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), found)
+
+    return jax.jit(run, static_argnums=(0, 1, 2))

@@ -22,13 +22,11 @@ play: they are differentiable, and as exact as JAX's precision.
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from equipoise.core.reductions import extremes, largest
 from equipoise.core.rounding import EPS, TINY
+from equipoise.core.shapes import Array, Float
 
 #: Steps of policy iteration in JAX: small games need two or three to find best responses.
 IMPROVEMENTS = 8
@@ -277,11 +275,13 @@ def best_response(
     >>> value.tolist(), policy.tolist()
     ([2.0], [[0.0, 1.0]])
     """
+    import jax
+
     fixed_reward, fixed_transition = jax.lax.stop_gradient((reward, transition))
 
     def improve(_: Any, policy: Array) -> Array:
         value = evaluate_policy(policy, fixed_reward, fixed_transition, discount)
-        action_values = fixed_reward + discount * jnp.einsum(
+        action_values = fixed_reward + discount * jax.numpy.einsum(
             "...saz,...z->...sa", fixed_transition, value
         )
         return jax.nn.one_hot(action_values.argmax(-1), reward.shape[-1])
@@ -298,6 +298,8 @@ def evaluate_policy(policy: Array, reward: Array, transition: Array, discount: f
     tiny systems are slow in a general solver. The matrix is diagonally dominant, so that no
     pivoting is needed.
     """
+    import jax.numpy as jnp
+
     chosen = jnp.einsum("...sa,...sa->...s", policy, reward)
     matrix = jnp.eye(reward.shape[-2]) - discount * jnp.einsum(
         "...sa,...saz->...sz", policy, transition

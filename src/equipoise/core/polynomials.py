@@ -4,7 +4,8 @@ Coefficients come lowest power first on the last axis; all other axes are batch 
 """
 
 import numpy as np
-from jaxtyping import Float
+
+from equipoise.core.shapes import Float
 
 #: Number of halvings that make an interval of length at most 2 as narrow as rounding.
 _HALVINGS = 56

@@ -1,10 +1,8 @@
 """Contexts for double precision that leave JAX's global setting unchanged."""
 
 import os
+import sys
 from contextlib import AbstractContextManager
-
-import jax
-from jax._src import xla_bridge
 
 #: Whether this process was forked from one in which JAX was running.
 _forked = False
@@ -12,7 +10,8 @@ _forked = False
 
 def _note_fork() -> None:
     global _forked
-    _forked = _forked or xla_bridge.backends_are_initialized()
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX runs only if it has been loaded
+    _forked = _forked or (bridge is not None and bridge.backends_are_initialized())
 
 
 if hasattr(os, "register_at_fork"):
@@ -51,6 +50,8 @@ def single_precision() -> AbstractContextManager[None]:
 
 def _x64(on: bool) -> AbstractContextManager[None]:
     check_not_forked()
+    import jax
+
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(on)
     from jax.experimental import (  # before jax 0.8

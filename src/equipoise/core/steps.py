@@ -8,22 +8,57 @@ with the actions last.
 
 Each step solves, over {p : sum p = 1, p >= floor}, the problem
 `min <p, gradient> + distance(p, policy) / step` for its own Bregman distance.
+
+`once` marks values that a compiled loop should compute once. XLA on a CPU fuses cheap operations
+into every consumer and recomputes them in each. In a loop body of a hundred small operations that
+multiplies the work by two or three. A value that also leaves the loop is not duplicated. Therefore
+the loop collects the marked values and returns them. The marks change no result, only the time it
+takes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
-
-from equipoise.core.fusion import once
 
 #: Up to this many actions partial sums compare all pairs; beyond that they sort.
 PAIRWISE_LIMIT = 16
 
 #: Newton iterations of the log-barrier step; convergence is quadratic and from one side.
 NEWTON_ITERATIONS = 8
+
+T = TypeVar("T")
+
+_MARKED: ContextVar[list[Any] | None] = ContextVar("marked", default=None)
+
+
+def once(value: T) -> T:
+    """Return `value`; inside `collecting`, also request that the loop computes it only once.
+
+    >>> with collecting() as marked:
+    ...     y = once(jnp.ones(2)) + 1.0
+    >>> len(marked), once(3.0)
+    (1, 3.0)
+    """
+    marked = _MARKED.get()
+    if marked is not None:
+        marked.append(value)
+    return value
+
+
+@contextmanager
+def collecting(active: bool = True) -> Iterator[list[Any]]:
+    """Collect values marked with `once` in the block; with `active` false, collect nothing."""
+    marked: list[Any] = []
+    token = _MARKED.set(marked if active else None)
+    try:
+        yield marked
+    finally:
+        _MARKED.reset(token)
 
 
 def _alone(values: Any) -> bool:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from equipoise.core.errors import InputError
@@ -21,6 +20,8 @@ def named(tree: Any) -> dict[str, Any]:
     >>> named({"first": (np.zeros(2), None)})
     {"['first'][0]": array([0., 0.])}
     """
+    import jax
+
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {
         jax.tree_util.keystr(path): np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf

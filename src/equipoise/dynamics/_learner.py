@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import InputError, checks, streams
-from equipoise.core.fusion import once
 from equipoise.core.schedules import NamedArguments
+from equipoise.core.steps import once
 
 
 class Spec(eqx.Module, metaclass=NamedArguments):

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from equipoise.core import InputError, checks, schedules, steps
 from equipoise.core.errors import named_arguments
-from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, NamedArguments, Power, Rates, Schedule
+from equipoise.core.steps import once
 from equipoise.dynamics import _parts as parts
 from equipoise.dynamics._learner import MarkovBandit, PolicyLearner, Spec, check_feedback
 from equipoise.dynamics._omd import mirror_step

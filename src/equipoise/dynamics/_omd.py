@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from equipoise.core import checks, schedules, steps
 from equipoise.core.errors import named_arguments
-from equipoise.core.fusion import once
 from equipoise.core.schedules import Constant, Power, Rates
+from equipoise.core.steps import once
 from equipoise.dynamics import _parts as parts
 from equipoise.dynamics._learner import Bandit, PolicyLearner, Spec, check_feedback
 

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 
 from equipoise.core import steps
-from equipoise.core.fusion import once
 from equipoise.core.schedules import NamedArguments, Power, Schedule
 
 
@@ -204,7 +203,7 @@ class ImplicitExploration(Estimate):
         self, state: Any, policy: Any, action: Any, loss: Any, beta: Any, t: Any
     ) -> tuple[jax.Array, tuple[()]]:
         """Divide the loss of the action played by its probability plus beta."""
-        weighted = once(loss / (steps.pick(policy, action) + beta))
+        weighted = steps.once(loss / (steps.pick(policy, action) + beta))
         played = steps.is_at(action, policy.shape[0])
         return jnp.where(played, weighted, 0.0), ()
 
@@ -237,8 +236,8 @@ class ControlVariate(Estimate):
     ) -> tuple[jax.Array, jax.Array]:
         """Importance-weight the unpredicted part of the loss of the action played."""
         played = steps.is_at(action, policy.shape[0])
-        surprise = once(loss - steps.pick(state, action))
-        weighted = once(surprise / (steps.pick(policy, action) + beta))
+        surprise = steps.once(loss - steps.pick(state, action))
+        weighted = steps.once(surprise / (steps.pick(policy, action) + beta))
         foreseen = state + jnp.where(played, self.step(t) * surprise, 0.0)
         return state + jnp.where(played, weighted, 0.0), foreseen
 

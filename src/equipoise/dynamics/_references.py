@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import checks, steps
-from equipoise.core.fusion import once
 from equipoise.core.mdp import best_response
 from equipoise.core.schedules import Constant, Schedule
+from equipoise.core.steps import once
 from equipoise.dynamics._learner import Foresight, Learner, Nothing, PolicyLearner, Spec, Values
 from equipoise.dynamics._parts import Euclidean, MirrorMap
 

@@ -25,7 +25,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from equipoise.core import steps, streams
-from equipoise.core.fusion import once
 from equipoise.core.rewards import scaled
 from equipoise.dynamics import _learner as learners
 from equipoise.dynamics._learner import ContextLearner, Learner, Noise, Spec
@@ -364,25 +363,25 @@ def play_round(
     states = seats.foresee(states, t, tables.against)
     x, y = seats.policies(states)
     if markov:
-        x, y = once(steps.pick(x, place)), once(steps.pick(y, place))
+        x, y = steps.once(steps.pick(x, place)), steps.once(steps.pick(y, place))
     held = None if seats.exploration == (None, None) else (x, y)
     x, y = seats.played((x, y), t)
-    a = once(steps.sample(x, streams.uniform(keys, t, streams.ROW_ACTION)))
-    b = once(steps.sample(y, streams.uniform(keys, t, streams.COLUMN_ACTION)))
+    a = steps.once(steps.sample(x, streams.uniform(keys, t, streams.ROW_ACTION)))
+    b = steps.once(steps.sample(y, streams.uniform(keys, t, streams.COLUMN_ACTION)))
     if markov:
         rows, columns = tables.actions
-        joint = once((place * rows + a) * columns + b)
-        mean = once(_gather(tables.reward.reshape(-1, tables.games), joint))
+        joint = steps.once((place * rows + a) * columns + b)
+        mean = steps.once(_gather(tables.reward.reshape(-1, tables.games), joint))
         chances = _gather(tables.transition.reshape(-1, *tables.transition.shape[3:]), joint)
-        then = once(steps.sample(chances, streams.uniform(keys, t, streams.TRANSITION)))
+        then = steps.once(steps.sample(chances, streams.uniform(keys, t, streams.TRANSITION)))
         where = (place, then)
     else:
-        mean = once(steps.pick(steps.pick(tables.reward, a), b))
+        mean = steps.once(steps.pick(steps.pick(tables.reward, a), b))
         then, where = place, (None, None)
     reward = noise(mean, keys, t)
     seen = (
-        Seen(a, reward, *where, x, lambda: once(tables.values(0, y)), b),
-        Seen(b, 1.0 - reward, *where, y, lambda: once(tables.values(1, x)), a),
+        Seen(a, reward, *where, x, lambda: steps.once(tables.values(0, y)), b),
+        Seen(b, 1.0 - reward, *where, y, lambda: steps.once(tables.values(1, x)), a),
     )
     states = seats.update(states, t, seen)
     return then, states, Event((x, y), held, (a, b), mean, reward, place)

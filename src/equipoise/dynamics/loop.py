@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from equipoise.core.fusion import collecting
+from equipoise.core.steps import collecting
 from equipoise.dynamics._learner import Exact, Noise, check_policy
 from equipoise.dynamics._round import (
     Event,

@@ -10,7 +10,7 @@ here is as large as the joint space. With the others' policies fixed, an agent's
 a polynomial of its own action.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -252,6 +252,18 @@ class PolynomialTerms(Value):
                 result[..., : power.shape[-1]] += by_effect[:, :, p, None, None] * power
             power = _product(power, self.effects)
         return result
+
+    def changed(self, change: Callable[[Any], Any], effects: Any = None) -> "PolynomialTerms":
+        """Return terms with changed weights, and with these effects, if any.
+
+        >>> import numpy as np
+        >>> PolynomialTerms(1, [[0.0, -2.0]]).changed(np.abs).own.tolist()
+        [[[[0.0, 2.0]]]]
+        """
+        pairs = {powers: change(weights) for powers, weights in self.pairs.items()}
+        groups = {k: (g.scopes, g.powers, change(g.weights)) for k, g in self.groups.items()}
+        effects = self.effects if effects is None else effects
+        return PolynomialTerms(self.agents, change(self.own), pairs, groups, effects)
 
 
 def _counts(weights: Any) -> bool:

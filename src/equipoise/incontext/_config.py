@@ -3,10 +3,17 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from equipoise.core import InputError, checks
-from equipoise.core.errors import named_arguments
+from equipoise.core.errors import InputError, named_arguments
+
+#: Name of the description of saved players, which marks a folder of them as complete.
+DESCRIPTION = "players.json"
+#: Folder of the players that ship with the package.
+SHIPPED = Path(__file__).parent / "shipped"
+#: Subfolder for the best players of an interrupted run.
+BEST = "best-so-far"
 
 #: The keys of `equipoise.dynamics.NOISES`, repeated here because importing those imports JAX.
 NOISY = ("exact", "bernoulli", "gaussian")
@@ -42,10 +49,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         **{"steps": 4800, "evaluate_every": 800, "held_out": 1024},
         **{"stages": ("rounds=1023 batch=128 steps=3200",)},
     },
-    "large": {
-        **{"layers": 6, "width": 128, "hidden": 512},
-        **{"batch": 512, "steps": 7000},
-    },
+    "large": {"layers": 6, "width": 128, "hidden": 512, "batch": 512, "steps": 7000},
 }
 
 
@@ -198,7 +202,8 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self)).items():
-            self._check(name, getattr(self, name), get_origin(hint), get_args(hint) or (hint,))
+            if getattr(self, name) is not getattr(Config, name):  # defaults need no check
+                self._check(name, getattr(self, name), get_origin(hint), get_args(hint) or (hint,))
         if self.width % self.heads:
             raise InputError("width", f"a multiple of heads ({self.heads})", self.width)
         if self.heads % (self.head_groups or 1):
@@ -228,6 +233,8 @@ class Config:
 
     def _check(self, name: str, value: Any, origin: Any, kinds: tuple[Any, ...]) -> None:
         """Check a value against its annotation; store counts as int and names as a tuple."""
+        from equipoise.core import checks  # NumPy, which the help does not need
+
         if origin is Literal:
             if value not in kinds:
                 raise InputError(name, f"one of {', '.join(map(str, kinds))}", repr(value))
@@ -396,6 +403,8 @@ def _check_fits(
     config: Config, names: tuple[str, ...], factors: tuple[int, ...], what: str
 ) -> None:
     """Raise if too large, naming the setting that is the largest multiple of its default."""
+    from equipoise.core import checks
+
     worst = max(names, key=lambda name: getattr(config, name) // getattr(Config, name))
     checks.check_memory(worst, factors, what, f"reduce {' or '.join(names)}")
 
@@ -408,3 +417,12 @@ def _meaningless(values: dict[str, Any]) -> dict[str, Any]:
         for name, (decider, words) in MEANINGFUL.items()
         if values[decider] not in words and values[name] != defaults[name]
     }
+
+
+def shipped() -> list[str]:
+    """Return the names of the players that ship with the package.
+
+    >>> "iid3" in shipped()
+    True
+    """
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{DESCRIPTION}"))

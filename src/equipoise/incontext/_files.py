@@ -15,17 +15,14 @@ from equipoise.core.plain import read_json
 from equipoise.core.values import Value
 from equipoise.games import MarkovGame, MatrixGame, families
 from equipoise.games.families import Family, ListedGames
-from equipoise.incontext._config import Config
+from equipoise.incontext._config import DESCRIPTION, SHIPPED, Config, shipped
 from equipoise.incontext._players import Players, initial_players
 
 STEM = "players"
-WEIGHTS, DESCRIPTION, CARD = f"{STEM}.safetensors", f"{STEM}.json", "MODEL_CARD.md"
+WEIGHTS, CARD = f"{STEM}.safetensors", "MODEL_CARD.md"
 
 #: Training settings that the descriptions of earlier players do not have.
 _LATER = {"optimiser", "noise", "watched", "largest", "stages", "relative", "reuse", "fixed_data"}
-
-#: Folder of the players that ship with the package.
-SHIPPED = Path(__file__).parent / "shipped"
 
 
 def describe_family(family: Family) -> dict[str, Any]:
@@ -248,15 +245,6 @@ def family_of(name: str | os.PathLike[str]) -> Family:
     _check_restorable(content["family"])
     with weights.as_described(folder / DESCRIPTION):
         return restore_family(content["family"])
-
-
-def shipped() -> list[str]:
-    """Return the names of the players that ship with the package.
-
-    >>> "iid3" in shipped()
-    True
-    """
-    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{DESCRIPTION}"))
 
 
 def find(name: Any) -> Path:

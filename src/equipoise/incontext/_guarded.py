@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from equipoise.core import InputError, checks
-from equipoise.core.fusion import collecting
+from equipoise.core.steps import collecting
 from equipoise.dynamics import (
     OMD,
     Bandit,

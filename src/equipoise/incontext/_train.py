@@ -23,7 +23,7 @@ from equipoise.dynamics import Mean
 from equipoise.games import MatrixGame
 from equipoise.games.families import Family, ListedGames
 from equipoise.incontext import _files as files
-from equipoise.incontext._config import Config, check_config, check_play
+from equipoise.incontext._config import BEST, Config, check_config, check_play
 from equipoise.incontext._contexts import as_tables, check_learners, gap_name, solved
 from equipoise.incontext._imitation import Imitation
 from equipoise.incontext._players import Players, initial_players
@@ -45,9 +45,6 @@ from equipoise.incontext._step import (
     run_cycle,
 )
 from equipoise.runs import Reached, Record, Run, Table, resumable
-
-#: Subfolder of a run that holds the best players so far when training is interrupted.
-BEST = "best-so-far"
 
 #: Numbers that are folded into the given key, one per purpose.
 _WEIGHTS, _SET, _HELD_OUT, _STEPS, _SCORE, _RECORDED = range(6)

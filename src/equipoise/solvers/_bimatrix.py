@@ -23,8 +23,6 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from equipoise.core.kernels.lemke_howson import lemke_howson, most_pivots, pivots_within
 from equipoise.solvers._nplayer import Replies, polish
@@ -372,9 +370,11 @@ def _components(pairs: list[tuple[int, int]], xs: int, ys: int) -> list[list[int
     """Group equilibria that are connected through common strategies of a player."""
     if not pairs:
         return []
+    from scipy.sparse import coo_array, csgraph
+
     first, second = np.array(pairs).T
     graph = coo_array((np.ones(len(pairs)), (first, second + xs)), shape=(xs + ys, xs + ys))
-    names = connected_components(graph, directed=False)[1][first]
+    names = csgraph.connected_components(graph, directed=False)[1][first]
     return [np.flatnonzero(names == name).tolist() for name in dict.fromkeys(names.tolist())]
 
 

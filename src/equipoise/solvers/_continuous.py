@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from equipoise.core import polynomials
@@ -272,7 +271,7 @@ def largest_reward(game: ContinuousGame) -> float:
         # If rewards hardly differ, rounding leaves six digits of them.
         least = 1e-6 * max(float(np.abs(part).max()) for part in drawn)
         return max(least, *(0.5 * float(np.ptp(part, axis=0).max()) for part in drawn))
-    terms: Any = jax.tree.map(np.abs, game.terms)
+    terms = game.terms.changed(np.abs, np.abs(game.terms.effects))
     states, ones = np.arange(terms.states), np.ones((terms.states, terms.agents))
     each = [
         terms.rewards(ones, np.full(terms.states, context), states[:, None])

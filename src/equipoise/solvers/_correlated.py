@@ -28,12 +28,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from equipoise.core import InputError, checks
 from equipoise.solvers import _bimatrix
-from equipoise.solvers._entropy import most_entropy
 from equipoise.solvers._nplayer import logit_path, pure_equilibria
 
 CONCEPTS = ("ce", "cce")
@@ -183,6 +180,8 @@ def correlated(
     spread = np.where(spread > 0, spread, 1.0)
     scaled = (payoffs - low) / spread
     if isinstance(objective, str) and objective == "entropy":
+        from equipoise.solvers._entropy import most_entropy
+
         joint, entropy, bound, rounds, ended = most_entropy(
             scaled, concept, tolerance=tolerance, time_limit=time_limit
         )
@@ -279,6 +278,8 @@ class _Program:
 
     def _deviations(self) -> Any:
         """(rows, cells): gain of each deviation that is a row, in each cell."""
+        from scipy.sparse import coo_array
+
         profiles = np.stack(np.unravel_index(self.cells, self.shape), 1)
         count = len(self.cells)
         entries, rows, columns, first = [], [], [], 0
@@ -308,6 +309,9 @@ class _Program:
         At an infinite price, no violation is allowed; if that is impossible with the cells that the
         program has, the amount is infinite.
         """
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, hstack, vstack
+
         rows, strict = self._deviations() * self.factor, not np.isfinite(price)
         count, cells = (int(n) for n in rows.shape)
         # Unknowns: probabilities, the violation, and with "egalitarian" the smallest value.

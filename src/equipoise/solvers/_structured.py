@@ -25,10 +25,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from equipoise.games import ContextualGame, DecoupledMarkovGame
-from equipoise.solvers.no_regret import ExactCritic, iterate
 
 #: Number of iterations of multiplicative weights before the first linear program, number between
 #: two checks of the clock, and step size relative to the spread of an agent's Q-function.
@@ -102,6 +100,8 @@ def solve_structured(
 
 def _no_regret(game: ContextualGame | DecoupledMarkovGame, deadline: float) -> np.ndarray:
     """(iterations, *policy): multiplicative weights of all agents, in all contexts at once."""
+    from equipoise.solvers.no_regret import ExactCritic, iterate  # the only use of JAX here
+
     uniform = game.uniform_policy()
     if isinstance(game, ContextualGame):
         uniform = uniform[:, None, :, None, :]
@@ -227,6 +227,8 @@ class _Context:
         uniform = self.uniform()
         if max(self.terms.scopes) > 2 or self.horizon * self.states > 1:
             return Structured(uniform[None], np.ones(1), np.inf, "", "stuck", 0)
+        from scipy.optimize import linprog
+
         size = self.agents * self.actions
         slopes = np.zeros((self.agents, self.actions, self.agents, self.actions))
         for (i, j), table in zip(
@@ -348,6 +350,8 @@ class _Mixing:
             self.deviations += [(int(i), chances[:, i]) for i in new]
 
     def _program(self) -> None:
+        from scipy.optimize import linprog
+
         rows = self._rows()
         size = max(float(np.abs(rows).max()), 1e-300)
         count, columns = rows.shape

@@ -21,7 +21,6 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -180,6 +179,8 @@ def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: 
             done += kernel(*arrays, first, min(first + step, games))
         return done
 
+    from concurrent.futures import wait
+
     pool = _threads(workers - 1, os.getpid())
     parts = [pool.submit(work) for _ in range(workers - 1)]
     try:
@@ -191,6 +192,8 @@ def over_games(kernel: Callable[..., int], games: int, seconds: float, *arrays: 
 
 
 @cache
-def _threads(workers: int, process: int) -> ThreadPoolExecutor:
+def _threads(workers: int, process: int) -> Any:
     """Return a pool of waiting threads; a forked process has none of its parent's threads."""
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and few calls need it
+
     return ThreadPoolExecutor(workers, thread_name_prefix=f"equipoise-{process}")

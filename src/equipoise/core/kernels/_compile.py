@@ -12,14 +12,11 @@ unchanged, or a new virtual environment, compiles nothing. Any number of process
 write the folder: files are replaced as a whole.
 """
 
-import hashlib
 import inspect
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +57,10 @@ def code_folder() -> Path | None:
     The environment variable NUMBA_CACHE_DIR takes precedence over the user's cache folder, and that
     over the folder of the package.
     """
+    import hashlib
+    import tempfile
+    from importlib.metadata import version
+
     made_by = f"{version('numba')} {sys.implementation.cache_tag} {sys.platform}"
     digest = hashlib.sha256(made_by.encode())
     for source in sorted(_HERE.glob("*.py")):

@@ -7,6 +7,9 @@ solves small games whose payoffs float64 cannot handle. The result reports the s
 needed. `solve_on_device` does the same on an accelerator, for payoffs that are already there.
 """
 
+from typing import TYPE_CHECKING
+
+from equipoise._lazy import load_on_first_use
 from equipoise.core.zerosum._cascade import (
     SMALLEST,
     STAGES,
@@ -17,7 +20,10 @@ from equipoise.core.zerosum._cascade import (
     solve_with_highs,
     solve_with_rationals,
 )
-from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
+
+if TYPE_CHECKING:
+    from equipoise.core.zerosum._pivot import Optimum as Optimum
+    from equipoise.core.zerosum._pivot import pivot_to_optimum as pivot_to_optimum
 
 __all__ = [
     "SMALLEST",
@@ -31,3 +37,7 @@ __all__ = [
     "solve_with_highs",
     "solve_with_rationals",
 ]
+
+_BY_JAX = dict.fromkeys(("Optimum", "pivot_to_optimum"), "equipoise.core.zerosum._pivot")
+
+__getattr__, __dir__ = load_on_first_use(__name__, _BY_JAX)

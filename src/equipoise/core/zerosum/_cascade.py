@@ -1,26 +1,18 @@
 """The cascade of methods that solves every game of a batch to its tolerance.
 
-Games whose payoffs are on an accelerator pivot there, in pieces that fit into memory. Only the
-number of games that missed their tolerance, and those games themselves, are copied to the host, for
-the rest of the cascade.
+Importing this module imports neither JAX nor SciPy: the methods that use them are imported when a
+game needs them.
 """
 
-import functools
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.optimize import linprog
 
 from equipoise.core import kernels
-from equipoise.core.devices import in_pieces
 from equipoise.core.precision import double_precision
 from equipoise.core.reductions import largest
-from equipoise.core.rounding import ORDINARY
-from equipoise.core.zerosum._pivot import Optimum, pivot_to_optimum
+from equipoise.core.shapes import Array, Float, Int
 
 #: Methods that a game may need, in order.
 STAGES = ("simplex", "simplex, perturbed and refined", "HiGHS", "exact rationals")
@@ -30,19 +22,8 @@ TOLERANCE = 1e-8
 #: The tolerance is never below a few of the smallest floats.
 SMALLEST = 4 * float(np.finfo(np.float64).smallest_subnormal)
 
-#: With JAX: from this many payoffs on, pivots start in single precision and are then refined.
-_SINGLE_PRECISION_FROM = 400
-
 #: Maximum number of payoffs of a game solved in exact rationals, as the last resort.
 RATIONAL_UP_TO = 400
-
-#: With JAX: bytes of the tableaux of games in lockstep. On a CPU they should fit into its cache.
-_CPU_BYTES = 2**18
-_ACCELERATOR_BYTES = 2**28
-#: Games in lockstep on an accelerator. With more games, more of them wait for the last one; with
-#: fewer, the device is not fully used. An H200 solves 190 million 3 x 3 games a second with 2**18,
-#: 242 million with 2**19 and 217 million with 2**20; about 26 million 10 x 10 games with each.
-_LOCKSTEP = 2**19
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -141,18 +122,20 @@ def _adopt(
 
 def _solve_by_jax(payoff: np.ndarray, absolute: float, relative: float) -> tuple[ZeroSum, bool]:
     """Run the first two stages without Numba; return also whether a game is left."""
+    from equipoise.core.zerosum._pivot import SINGLE_PRECISION_FROM, solve_stage
+
     exponent = _exponents(payoff)
     with np.errstate(over="ignore", under="ignore"):
         payoff = np.ldexp(payoff, -exponent[:, None, None])
         tolerance = np.ldexp(absolute, -exponent)
-        single = payoff[0].size >= _SINGLE_PRECISION_FROM
-        best = _solve_stage(payoff, single, 2 if single else 0, 0.0)
+        single = payoff[0].size >= SINGLE_PRECISION_FROM
+        best = solve_stage(payoff, single, 2 if single else 0, 0.0)
         x, y, value, gap, spread, pivots, _ = map(np.array, best)
         allowed = np.maximum(tolerance, relative * spread)
         stage = np.zeros(len(payoff), np.int32)
         missed = np.flatnonzero(~(gap <= allowed))
         if len(missed):
-            again = _solve_stage(payoff[missed], False, 3, 1e-7)
+            again = solve_stage(payoff[missed], False, 3, 1e-7)
             pivots[missed] += again.pivots
             better = ~(np.asarray(again.gap) >= gap[missed])
             some = missed[better]
@@ -164,33 +147,6 @@ def _solve_by_jax(payoff: np.ndarray, absolute: float, relative: float) -> tuple
         value, gap, spread, allowed = (np.ldexp(part, exponent) for part in parts)
     spread, allowed = (np.minimum(part, np.finfo(np.float64).max) for part in (spread, allowed))
     return ZeroSum(x, y, value, gap, spread, allowed, stage, pivots, "JAX"), left
-
-
-@functools.partial(jax.jit, static_argnames=("single", "refinements", "perturbation"))
-def _pivot_piece(payoff: jax.Array, single: bool, refinements: int, perturbation: float) -> Optimum:
-    """Solve (games, rows, columns) in lockstep."""
-    games, rows, columns = payoff.shape
-    # Transpose once, rather than inside every operation that reads the payoffs.
-    flat = jax.lax.optimization_barrier(payoff.reshape(games, rows * columns).T)
-    optimum = pivot_to_optimum(
-        flat.reshape(rows, columns, games),
-        dtype=jnp.dtype(jnp.float32) if single else None,
-        refinements=refinements,
-        perturbation=perturbation,
-    )
-    return optimum._replace(x=optimum.x.T, y=optimum.y.T)
-
-
-def _solve_stage(
-    payoff: np.ndarray, single: bool, refinements: int, perturbation: float
-) -> Optimum:
-    """Solve a batch on JAX's default device, in pieces that fit into memory."""
-    _, rows, columns = payoff.shape
-    budget = _CPU_BYTES if jax.default_backend() == "cpu" else _ACCELERATOR_BYTES
-    most = max(1, budget // (rows * columns * (4 if single else 8)))
-    options = {"single": single, "refinements": refinements, "perturbation": perturbation}
-    with double_precision():
-        return jax.tree.map(np.asarray, in_pieces(_pivot_piece, most, [payoff], **options))
 
 
 def _exponents(payoff: np.ndarray) -> np.ndarray:
@@ -220,6 +176,8 @@ def solve_with_highs(payoff: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _row_strategy(payoff: np.ndarray) -> np.ndarray:
     """Return the strategy that maximises the payoff in the worst column."""
+    from scipy.optimize import linprog  # slow to import, and very few games come here
+
     rows, columns = payoff.shape
     result = linprog(
         c=np.append(np.zeros(rows), -1.0),
@@ -300,8 +258,11 @@ def _normalised(weights: list[Fraction]) -> np.ndarray:
     return np.array([float(w / total) for w in weights])
 
 
-def solve_on_device(payoff: jax.Array, tolerance: float | None = None) -> ZeroSum:
+def solve_on_device(payoff: Array, tolerance: float | None = None) -> ZeroSum:
     """Solve payoffs (games, rows, columns) in float64 like `solve_batch`; return JAX arrays.
+
+    The games pivot where their payoffs are, in pieces that fit into memory. Only the number of
+    games that missed their tolerance, and those games, are copied to the host.
 
     **Example**
 
@@ -314,13 +275,12 @@ def solve_on_device(payoff: jax.Array, tolerance: float | None = None) -> ZeroSu
     >>> [round(float(p), 6) for p in result.x[0]], result.engine
     ([0.428571, 0.571429], 'JAX')
     """
-    _, rows, columns = payoff.shape
-    single = rows * columns >= _SINGLE_PRECISION_FROM
-    most = max(1, _ACCELERATOR_BYTES // (rows * columns * (4 if single else 8)))
+    import jax.numpy as jnp
+
+    from equipoise.core.zerosum._pivot import solve_pieces
+
     with double_precision():
-        met, *parts = in_pieces(
-            _solve_piece, min(most, _LOCKSTEP), [payoff], *_limits(tolerance), single=single
-        )
+        met, *parts = solve_pieces(payoff, *_limits(tolerance))
         fields: Any = (*parts[:6], jnp.zeros(len(payoff), jnp.int32), parts[6], "JAX")
         result = ZeroSum(*fields)
         if not bool(met.all()):
@@ -328,19 +288,7 @@ def solve_on_device(payoff: jax.Array, tolerance: float | None = None) -> ZeroSu
     return result
 
 
-@functools.partial(jax.jit, static_argnames="single")
-def _solve_piece(payoff: jax.Array, absolute: Any, relative: Any, single: bool) -> tuple[Any, ...]:
-    """Whether each game met its tolerance, and the fields of `ZeroSum` except the stage."""
-    best = _pivot_piece(payoff, single, 2 if single else 0, 0.0)
-    ordinary = (best.size >= ORDINARY[0]) & (best.size <= ORDINARY[1]) | (best.size == 0.0)
-    allowed = jnp.where(best.spread > 0.0, jnp.maximum(absolute, relative * best.spread), 0.0)
-    met = (best.gap <= allowed) & ordinary
-    return met, best.x, best.y, best.value, best.gap, best.spread, allowed, best.pivots
-
-
-def _finish(
-    payoff: jax.Array, result: ZeroSum, missed: np.ndarray, tolerance: float | None
-) -> ZeroSum:
+def _finish(payoff: Array, result: ZeroSum, missed: np.ndarray, tolerance: float | None) -> ZeroSum:
     """Solve the remaining games on the host, and insert the results."""
     there: Any = result[:-1]
     rest: Any = solve_batch(np.asarray(payoff[missed]), tolerance)

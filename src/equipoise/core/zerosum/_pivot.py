@@ -20,13 +20,22 @@ for batches:
 At the optimum the tableau holds the inverse of the kernel, the square sub-game on the two
 supports, so that a few steps of iterative refinement bring the strategies to full double
 precision, even after pivots in single precision.
+
+The kernels of `core.kernels` do the same on a CPU. The functions at the end are for what they do
+not serve: payoffs that are on an accelerator, and machines without Numba.
 """
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from equipoise.core.devices import in_pieces
+from equipoise.core.precision import double_precision
+from equipoise.core.rounding import ORDINARY
 
 #: Keeps XLA from recomputing a small array inside the pass over the whole tableau.
 _materialise = jax.lax.optimization_barrier
@@ -34,9 +43,19 @@ _materialise = jax.lax.optimization_barrier
 #: Pivots allowed, per row plus column, before a game counts as cycling.
 PIVOT_LIMIT = 12
 
-
 #: Up to this many payoffs the column norms are updated by Devex's recurrence, not recomputed.
 DEVEX_UP_TO = 256
+
+#: From this many payoffs on, pivots start in single precision and are then refined.
+SINGLE_PRECISION_FROM = 400
+
+#: Bytes of the tableaux of games in lockstep. On a CPU they should fit into its cache.
+_CPU_BYTES = 2**18
+_ACCELERATOR_BYTES = 2**28
+#: Games in lockstep on an accelerator. With more games, more of them wait for the last one; with
+#: fewer, the device is not fully used. An H200 solves 190 million 3 x 3 games a second with 2**18,
+#: 242 million with 2**19 and 217 million with 2**20; about 26 million 10 x 10 games with each.
+_LOCKSTEP = 2**19
 
 
 class _Tableau(NamedTuple):
@@ -232,3 +251,47 @@ def pivot_to_optimum(
         pivots=t.pivots,
         size=jnp.maximum(-low, high),
     )
+
+
+@functools.partial(jax.jit, static_argnames=("single", "refinements", "perturbation"))
+def _pivot_piece(payoff: jax.Array, single: bool, refinements: int, perturbation: float) -> Optimum:
+    """Solve (games, rows, columns) in lockstep."""
+    games, rows, columns = payoff.shape
+    # Transpose once, rather than inside every operation that reads the payoffs.
+    flat = jax.lax.optimization_barrier(payoff.reshape(games, rows * columns).T)
+    optimum = pivot_to_optimum(
+        flat.reshape(rows, columns, games),
+        dtype=jnp.dtype(jnp.float32) if single else None,
+        refinements=refinements,
+        perturbation=perturbation,
+    )
+    return optimum._replace(x=optimum.x.T, y=optimum.y.T)
+
+
+def solve_stage(payoff: np.ndarray, single: bool, refinements: int, perturbation: float) -> Optimum:
+    """Solve a batch on JAX's default device, in pieces that fit into memory."""
+    _, rows, columns = payoff.shape
+    budget = _CPU_BYTES if jax.default_backend() == "cpu" else _ACCELERATOR_BYTES
+    most = max(1, budget // (rows * columns * (4 if single else 8)))
+    options = {"single": single, "refinements": refinements, "perturbation": perturbation}
+    with double_precision():
+        return jax.tree.map(np.asarray, in_pieces(_pivot_piece, most, [payoff], **options))
+
+
+@functools.partial(jax.jit, static_argnames="single")
+def _solve_piece(payoff: jax.Array, absolute: Any, relative: Any, single: bool) -> tuple[Any, ...]:
+    """Whether each game met its tolerance, and the fields of `ZeroSum` except the stage."""
+    best = _pivot_piece(payoff, single, 2 if single else 0, 0.0)
+    ordinary = (best.size >= ORDINARY[0]) & (best.size <= ORDINARY[1]) | (best.size == 0.0)
+    allowed = jnp.where(best.spread > 0.0, jnp.maximum(absolute, relative * best.spread), 0.0)
+    met = (best.gap <= allowed) & ordinary
+    return met, best.x, best.y, best.value, best.gap, best.spread, allowed, best.pivots
+
+
+def solve_pieces(payoff: jax.Array, absolute: float, relative: float) -> Any:
+    """Solve payoffs where they are, in pieces that fit into memory; see `_solve_piece`."""
+    _, rows, columns = payoff.shape
+    single = rows * columns >= SINGLE_PRECISION_FROM
+    most = max(1, _ACCELERATOR_BYTES // (rows * columns * (4 if single else 8)))
+    options = (min(most, _LOCKSTEP), [payoff], absolute, relative)
+    return in_pieces(_solve_piece, *options, single=single)
