@@ -3,7 +3,7 @@
 A new kind needs a row in every table; the first test names the table that lacks it.
 """
 
-import inspect
+import importlib
 import subprocess
 import sys
 from functools import cache
@@ -11,25 +11,50 @@ from functools import cache
 import numpy as np
 import pytest
 from kind_samples import games, plans
+from support import refuses
 
 import equipoise as eq
-from equipoise import certificates, report, solvers
+from equipoise import certificates, report
 from equipoise.games import kinds
 from equipoise.games._policies import POLICIES as POLICY_KINDS
 
 KIND = pytest.mark.parametrize("kind", list(kinds.KINDS))
-TABLES = {"certificates": certificates.KINDS, "solvers": solvers.KINDS, "report": report.KINDS}
 
 
 @KIND
-@pytest.mark.parametrize("table", list(TABLES))
-def test_every_kind_has_a_row(table, kind):
-    assert kind in TABLES[table]
+def test_every_part_of_a_row_can_be_imported(kind):
+    row = kinds.KINDS[kind]
+    assert kinds.class_of(kind).kind == kind
+    assert set(row.policies) <= set(POLICY_KINDS)
+    for part in ("certify", "solve", "equilibria", "prices", "design"):
+        function, where = kinds.part_of(kind, part), getattr(row, part)
+        assert (function is None) == (where is None)
+        # Certifiers have one public function; all others can be called by themselves.
+        if part != "certify" and where is not None:
+            module, _, name = where.partition(":")
+            assert name in importlib.import_module(module).__all__
 
 
-@pytest.mark.parametrize("table", list(TABLES))
-def test_no_table_has_a_row_of_another_kind(table):
-    assert set(TABLES[table]) <= set(kinds.KINDS)
+@KIND
+def test_records_have_a_row(kind):
+    assert kind in report.KINDS
+
+
+def test_parts_of_an_unknown_kind_are_refused():
+    refuses(lambda: kinds.part_of("chess", "solve"), "kind")
+
+
+@KIND
+@pytest.mark.parametrize("verb", ["solve", "equilibria"])
+def test_an_unknown_option_is_refused_with_the_function_that_has_none(kind, verb):
+    if (place := getattr(kinds.KINDS[kind], verb)) is None:
+        refuses(lambda: getattr(eq, verb)(games()[kind]), "game")
+        return
+    right = kinds.options_of(kind, verb)[-1]
+    with pytest.raises(eq.core.InputError) as caught:
+        getattr(eq, verb)(games()[kind], **{right + "x": 1})
+    assert place.replace(":", ".") in caught.value.expected
+    assert caught.value.hint == f"did you mean {right}?"
 
 
 def test_every_kind_has_an_overload():
@@ -50,11 +75,11 @@ def test_every_kind_has_an_overload():
 def test_overloads_name_the_options_of_the_solver():
     program = (
         "import inspect, typing, equipoise as eq\n"
-        "from equipoise.solvers import KINDS\n"
+        "from equipoise.games.kinds import options_of\n"
         "for one in typing.get_overloads(eq.solve):\n"
         "    game = typing.get_type_hints(one)['game']\n"
         "    for cls in typing.get_args(game) or (game,):\n"
-        "        known = inspect.signature(KINDS[cls.kind]()).parameters\n"
+        "        known = ('game', *options_of(cls.kind, 'solve'))\n"
         "        named = inspect.signature(one).parameters\n"
         "        assert set(named) <= set(known), (cls, set(named) - set(known))\n"
         "        print(cls.kind, *named)\n"
@@ -64,9 +89,9 @@ def test_overloads_name_the_options_of_the_solver():
     named: dict[str, set[str]] = {}
     for kind, *options in map(str.split, found.stdout.splitlines()):
         named.setdefault(kind, set()).update(options)
-    for kind, maker in solvers.KINDS.items():
+    for kind in kinds.KINDS:
         only_of_others = {"method"} if kind == "aggregative" else set()
-        assert named[kind] == set(inspect.signature(maker()).parameters) - only_of_others
+        assert named[kind] == {"game", *kinds.options_of(kind, "solve")} - only_of_others
 
 
 def test_policies_of_every_kind_are_certified():

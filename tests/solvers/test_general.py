@@ -155,7 +155,10 @@ class TestNormalForms:
             ({"start": 4}, "start: expected a label from 0 to 3, found 4"),
             ({"method": "magic"}, "method: expected auto or logit"),
             ({"concept": "ce", "objective": [1, 2, 3]}, "objective: expected one weight"),
-            ({"colour": 1}, "solve.NormalFormGame.: expected an option among concept"),
+            (
+                {"colour": 1},
+                "solve.NormalFormGame.: expected an option of .*normal",
+            ),
         ],
     )
     def test_wrong_options(self, options, message):

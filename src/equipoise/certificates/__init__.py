@@ -3,7 +3,6 @@
 This package never imports a solver or a learner.
 """
 
-from equipoise.certificates._certify import KINDS as KINDS
 from equipoise.certificates._certify import (
     certificate_from_plain,
     certify,

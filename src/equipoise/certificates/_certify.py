@@ -1,17 +1,10 @@
 """`certify`: one function for a policy in any game of the library."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, overload
 
 import numpy as np
 
-from equipoise.certificates._continuous import certify_continuous
-from equipoise.certificates._crowds import certify_aggregative, certify_aggregative_markov
-from equipoise.certificates._interactions import certify_contextual, certify_decoupled
-from equipoise.certificates._markov import certify_markov
-from equipoise.certificates._networks import certify_network
-from equipoise.certificates._oracles import certify_oracle
-from equipoise.certificates._tables import certify_matrix, certify_normal_form
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.network_results import NetworkCertificate, certificate_from_plain
@@ -46,20 +39,6 @@ from equipoise.games import (
     kinds,
     policy_from_plain,
 )
-
-#: Certifier of each kind of game: a function of game, policy and concept.
-KINDS: dict[str, Callable[[Any, Any, str], Certificate]] = {
-    "matrix": certify_matrix,
-    "normal-form": certify_normal_form,
-    "markov": certify_markov,
-    "aggregative": certify_aggregative,
-    "aggregative-markov": certify_aggregative_markov,
-    "contextual": certify_contextual,
-    "decoupled-markov": certify_decoupled,
-    "continuous": certify_continuous,
-    "network": certify_network,
-    "oracle": certify_oracle,
-}
 
 #: The functions of `equipoise.pure` to use instead of `certify` inside JAX transformations.
 _PURE = {"matrix": "gains", "normal-form": "normal_form_gains"}
@@ -158,7 +137,7 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     """
     kind, policy = kinds.kind_of(game), policy_in(policy)
     checks.check_concrete("certify", _PURE, game, policy)
-    return named(KINDS[kind](game, policy, concept), game.about)
+    return named(kinds.part_of(kind, "certify")(game, policy, concept), game.about)
 
 
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:

@@ -1,7 +1,6 @@
 """`equipoise solve`: solve a game and certify the solution."""
 
 import hashlib
-import inspect
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from equipoise.cli._output import (
 )
 from equipoise.cli._parsing import COMMON, CommonOptions, Game, Settings, Trips, check_names
 from equipoise.core.errors import InputError
+from equipoise.games.kinds import options_of
 
 #: Name of the policy file in a run folder.
 POLICY = "policy.json"
@@ -190,8 +190,10 @@ class Solve:
         for name in single:
             if getattr(self, name) is not None:
                 raise InputError(name, "no value together with --all", getattr(self, name))
+        from equipoise.solvers import list_equilibria  # needs what the help does not
+
         limits = {} if self.time_limit is None else {"time_limit": self.time_limit}
-        found = eq.equilibria(game, **limits)
+        found = list_equilibria(game, **limits)
         component = {k: c for c, part in enumerate(found.components) for k in part}
         if self.common.json:
             equilibria = [
@@ -266,9 +268,7 @@ def _solve(game: Any, options: dict[str, Any]) -> Any:
 
 def _options_of(game: Any) -> list[str]:
     """Return the options of the solver for a game."""
-    from equipoise.solvers import KINDS  # imports JAX, which the help does not need
-
-    known = list(inspect.signature(KINDS[game.kind]()).parameters)[1:]
+    known = options_of(game.kind, "solve")
     return [name for name in known if name not in ("tolerance", "progress")]
 
 

@@ -44,9 +44,9 @@ from equipoise.games import (
 from equipoise.solvers import _bimatrix, _nplayer
 from equipoise.solvers._continuous import largest_reward
 from equipoise.solvers._continuous import solve_continuous as find_continuous
-from equipoise.solvers._markov import solve_markov
+from equipoise.solvers._markov import solve_stationary
 from equipoise.solvers._markov_general import solve_discounted, solve_finite
-from equipoise.solvers._matrix import TOLERANCE, as_tolerance, solve_matrix
+from equipoise.solvers._matrix import TOLERANCE, as_tolerance, solve_zero_sum
 from equipoise.solvers._normal_form import CONCEPTS, Answer, solve_table
 from equipoise.solvers._structured import solve_structured as find_structured
 from equipoise.solvers._units import (
@@ -71,7 +71,8 @@ _UNLISTED = {
 }
 
 
-def solve_matrix_game(
+@named_arguments
+def solve_matrix(
     game: MatrixGame,
     *,
     tolerance: float | None = None,
@@ -79,10 +80,29 @@ def solve_matrix_game(
     objective: Any = None,
     time_limit: float = TIME_LIMIT,
 ) -> Solution:
-    """Solve zero-sum matrix games; other concepts treat a single game as a normal form."""
+    """Return a Nash equilibrium of a zero-sum matrix game, or of every game of a batch.
+
+    Args:
+        game: One game or a batch.
+        tolerance: Largest gain allowed, in units of payoff. Default: 1e-8 of the payoff range of
+            each game.
+        concept: "nash", or one of the other concepts of `solve_normal_form`, which then solves the
+            game.
+        objective: Which equilibrium to select; see `solve_normal_form`. Default: any.
+        time_limit: Seconds for a selection, or for another concept than "nash".
+
+    See `equipoise.core.zerosum` for the method.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> solution = eq.solvers.solve_matrix(eq.games.load("rock-paper-scissors"))
+    >>> solution.solved, solution.policy[0].round(6).tolist()
+    (True, [0.333333, 0.333333, 0.333333])
+    """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if concept == "nash" and objective is None:
-        return solve_matrix(game, tolerance=tolerance)
+        return solve_zero_sum(game, tolerance=tolerance)
     payoff = np.asarray(game.payoff, np.float64)
     both = NormalFormGame(np.stack([payoff, -payoff], -3), players=2, labels=game.labels)
     options: dict[str, Any] = {"concept": concept, "objective": objective}
@@ -91,6 +111,7 @@ def solve_matrix_game(
     return replace(found, value=found.value[..., 0], stats=stats, game=game)
 
 
+@named_arguments
 @in_usual_units
 def solve_normal_form(
     game: NormalFormGame,
@@ -123,6 +144,14 @@ def solve_normal_form(
         time_limit: Seconds after which the best policy found so far is returned, for all games
             of a batch together.
         progress: Called from time to time with a dictionary of numbers.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> chicken = eq.NormalFormGame([[[6, 2], [7, 0]], [[6, 7], [2, 0]]])
+    >>> best = eq.solvers.solve_normal_form(chicken, concept="ce", objective="welfare")
+    >>> best.policy.joint.round(6).tolist(), best.value.round(6).tolist()
+    ([[0.5, 0.25], [0.25, 0.0]], [5.25, 5.25])
     """
     if concept not in CONCEPTS:
         raise InputError("concept", f"one of {', '.join(CONCEPTS)}", repr(concept))
@@ -267,8 +296,9 @@ def _solve_bimatrices(
     return solution
 
 
+@named_arguments
 @in_usual_units
-def solve_markov_game(
+def solve_markov(
     game: MarkovGame,
     *,
     tolerance: float | None = None,
@@ -287,6 +317,18 @@ def solve_markov_game(
     discounted game gets a stationary policy if the iteration finds one, and otherwise a policy for
     a truncated horizon whose last step is repeated; `stats["truncation"]` bounds the error of
     truncation. The objective applies to each stage game.
+
+    - `tolerance`: the largest gain allowed from any starting state. Default: 1e-8 of the range of
+      rewards, divided by one minus the discount or times the steps of the horizon.
+    - `concept`: "nash", "ce" or "cce".
+    - `time_limit`: seconds after which the best policy found so far is returned.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> solution = eq.solvers.solve_markov(eq.games.load("hide-or-run"))
+    >>> solution.solved, solution.stats["sweeps"] < 20
+    (True, True)
     """
     if concept not in ("nash", "ce", "cce"):
         raise InputError("concept", "one of nash, ce, cce", repr(concept))
@@ -296,7 +338,7 @@ def solve_markov_game(
             raise InputError(
                 "objective", "none for a zero-sum game, which has one value", objective
             )
-        return solve_markov(game, tolerance=tolerance, max_sweeps=max_sweeps)
+        return solve_stationary(game, tolerance=tolerance, max_sweeps=max_sweeps)
     if game.batch_shape:
         raise InputError("game", "a single game", f"a batch of {game.batch_shape}")
     begun = time.perf_counter()
@@ -331,7 +373,8 @@ def solve_markov_game(
     return finish(policy, certificate, allowed, ended, **words, stats=stats, game=game)
 
 
-def solve_structured(
+@named_arguments
+def solve_interaction(
     game: ContextualGame | DecoupledMarkovGame,
     *,
     concept: str = "cce",
@@ -346,6 +389,14 @@ def solve_structured(
     No-regret learning and linear programs over its iterates follow. With `concept="nash"`, only
     best-reply dynamics and, in games of pairs, the linear program of zero-sum games are used.
     `tolerance` defaults to 1e-8 of the range of rewards; `key` seeds the order of moves.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.families.polymatrix(agents=3, actions=2).sample(key=0)
+    >>> solution = eq.solvers.solve_interaction(game)
+    >>> solution.solved, solution.policy.kind
+    (True, 'mixture')
     """
     if concept not in ("nash", "cce"):
         raise InputError("concept", "nash or cce", repr(concept))
@@ -371,6 +422,7 @@ def solve_structured(
     return finish(policy, certificate, allowed, found.ended, **words, stats=stats, game=game)
 
 
+@named_arguments
 def solve_continuous(
     game: ContinuousGame,
     *,
@@ -384,6 +436,13 @@ def solve_continuous(
     Best-reply dynamics, extragradient steps and, for two or three agents, a double oracle are tried
     in turn. The default `tolerance` is 1e-6 of the largest reward that polynomial terms can give;
     if rewards are a function, it is 1e-6 of half of their range at actions drawn at random.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> game = eq.games.load("stamina-continuous", agents=3)
+    >>> eq.solvers.solve_continuous(game).solved
+    True
     """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     begun = time.perf_counter()
@@ -454,7 +513,9 @@ class Equilibria(Sequence[Solution]):
 
 
 @named_arguments
-def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LIMIT) -> Equilibria:
+def list_equilibria(
+    game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LIMIT
+) -> Equilibria:
     """Return all extreme Nash equilibria of a two-player game, or all pure ones of a larger game.
 
     Extreme equilibria are found in exact arithmetic; every equilibrium is a mixture of those of
@@ -466,7 +527,7 @@ def equilibria(game: NormalFormGame | MatrixGame, *, time_limit: float = TIME_LI
     **Example**
 
     >>> import equipoise as eq
-    >>> found = eq.equilibria(eq.games.load("battle-of-the-sexes"))
+    >>> found = eq.solvers.list_equilibria(eq.games.load("battle-of-the-sexes"))
     >>> len(found), len(found.components), str(found.status.name)
     (3, 3, 'solved')
     >>> [[round(float(p), 4) for p in s.policy[0]] for s in found]

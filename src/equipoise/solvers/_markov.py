@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import KINDS
 from equipoise.core import checks, kernels
 from equipoise.core.errors import InputError
 from equipoise.core.mdp import best_response_value, policy_value
@@ -30,10 +29,11 @@ from equipoise.core.results import Solution, finish
 from equipoise.core.rounding import EPS, ORDINARY, normalise
 from equipoise.core.zerosum import TOLERANCE, solve_batch
 from equipoise.games import MarkovGame, Profile
+from equipoise.games.kinds import part_of
 from equipoise.solvers._matrix import as_tolerance
 
 
-def solve_markov(
+def solve_stationary(
     game: MarkovGame, *, tolerance: float | None = None, max_sweeps: int = 1000
 ) -> Solution:
     """Solve every game of the batch; the certificate, not the solver, decides the status."""
@@ -51,7 +51,7 @@ def solve_markov(
         reward, transition, discount, float(tolerance or 0.0), max_sweeps
     )
     policy = Profile.computed(x.reshape(*batch, states, rows), y.reshape(*batch, states, columns))
-    certificate = KINDS["markov"](game, policy, "nash")
+    certificate = part_of("markov", "certify")(game, policy, "nash")
     sweeps, (newton, hoffman_karp) = int(counts[:, 0].max()), counts[:, 1:3].sum(0).tolist()
     advice = "raise `max_sweeps`" if sweeps == max_sweeps else "raise `tolerance`"
     return finish(

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import KINDS
 from equipoise.core import checks
 from equipoise.core.devices import doubles, on_accelerator
 from equipoise.core.errors import InputError
@@ -13,9 +12,10 @@ from equipoise.core.reductions import extremes
 from equipoise.core.results import Solution, finish
 from equipoise.core.zerosum import SMALLEST, STAGES, TOLERANCE, solve_batch, solve_on_device
 from equipoise.games import MatrixGame, Profile
+from equipoise.games.kinds import part_of
 
 
-def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solution:
+def solve_zero_sum(game: MatrixGame, *, tolerance: float | None = None) -> Solution:
     """Solve every game of the batch; the certificate, not the solver, decides the status."""
     started = time.perf_counter()
     there = on_accelerator(game.payoff)
@@ -33,7 +33,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
         with doubles(allowed):
             allowed = allowed * 0.0 + tolerance if there else np.full(batch, tolerance)
     policy = Profile.computed(result.x.reshape(*batch, rows), result.y.reshape(*batch, columns))
-    certificate = KINDS["matrix"](game, policy, "nash")
+    certificate = part_of("matrix", "certify")(game, policy, "nash")
     stages = _count(result.stage)
     helped = [f"{stages[name]} by {name}" for name in STAGES[1:] if stages[name]]
     advice = (

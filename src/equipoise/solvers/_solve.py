@@ -1,13 +1,12 @@
 """`solve`: one function for any game of the library."""
 
-import inspect
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from equipoise.core import checks
-from equipoise.core.errors import named_arguments, unknown_name
+from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import Solution
 from equipoise.core.text import named
 from equipoise.games import (
@@ -29,49 +28,10 @@ from equipoise.games import (
     Profile,
     kinds,
 )
-from equipoise.solvers._general import (
-    TIME_LIMIT,
-    Progress,
-    solve_continuous,
-    solve_markov_game,
-    solve_matrix_game,
-    solve_normal_form,
-    solve_structured,
-)
+from equipoise.solvers._general import TIME_LIMIT, Equilibria, Progress
 
-
-def _aggregative() -> Callable[..., Solution]:
-    from equipoise.aggregative import solve_aggregative  # matrix games need not load it
-
-    return solve_aggregative
-
-
-def _network() -> Callable[..., Solution]:
-    from equipoise.networks import solve_network
-
-    return solve_network
-
-
-def _oracle() -> Callable[..., Solution]:
-    from equipoise.networks import solve_oracle
-
-    return solve_oracle
-
-
-#: For each kind of game, a function that returns its solver.
-KINDS: dict[str, Callable[[], Callable[..., Solution]]] = {
-    "matrix": lambda: solve_matrix_game,
-    "normal-form": lambda: solve_normal_form,
-    "markov": lambda: solve_markov_game,
-    "aggregative": _aggregative,
-    "aggregative-markov": _aggregative,
-    "contextual": lambda: solve_structured,
-    "decoupled-markov": lambda: solve_structured,
-    "continuous": lambda: solve_continuous,
-    "network": _network,
-    "oracle": _oracle,
-}
-
+if TYPE_CHECKING:
+    from equipoise.aggregative import Listing
 
 #: Numbers as an array or as nested lists.
 Numbers: TypeAlias = np.ndarray | list[Any] | tuple[Any, ...]
@@ -265,11 +225,49 @@ def solve(game: Any, **options: Any) -> Solution:
     >>> best.policy.joint.round(6).tolist(), best.value.round(6).tolist()
     ([[0.5, 0.25], [0.25, 0.0]], [5.25, 5.25])
     """
-    solver = KINDS[kinds.kind_of(game)]()
+    kind = kinds.kind_of(game)
     checks.check_concrete("solve", {"matrix": "zero_sum"}, game)
     if options:
-        known = list(inspect.signature(solver).parameters)[1:]
-        for name in options:
-            if name not in known:
-                raise unknown_name(f"solve({type(game).__name__})", name, known, "option")
-    return named(solver(game, **options), game.about)
+        kinds.check_options(kind, "solve", options)
+    return named(kinds.part_of(kind, "solve")(game, **options), game.about)
+
+
+@overload
+def equilibria(
+    game: MatrixGame | NormalFormGame, *, time_limit: float = TIME_LIMIT
+) -> Equilibria: ...
+@overload
+def equilibria(
+    game: AggregativeGame | AggregativeMarkovGame,
+    *,
+    spacing: float | None = None,
+    welfare: Any = None,
+    tolerance: float | None = None,
+) -> "Listing": ...
+
+
+@named_arguments
+def equilibria(game: Any, **options: Any) -> Any:
+    """Return a list of equilibria of a game, each with a certificate.
+
+    - `MatrixGame`, `NormalFormGame`: all extreme Nash equilibria of two players, or all pure ones
+      of more; see `equipoise.solvers.list_equilibria`.
+    - `AggregativeGame`, `AggregativeMarkovGame`: the equilibria that a search of the whole range of
+      aggregates finds; see `equipoise.aggregative.equilibria`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> listed = eq.equilibria(eq.games.load("battle-of-the-sexes"))
+    >>> [[round(float(p), 4) for p in solution.policy[0]] for solution in listed]
+    [[0.0, 1.0], [0.6, 0.4], [1.0, 0.0]]
+    >>> len(eq.equilibria(eq.games.load("public-good", agents=900)))
+    2
+    """
+    kind = kinds.kind_of(game)
+    find = kinds.part_of(kind, "equilibria")
+    if find is None:
+        able = [row.game.partition(":")[2] for row in kinds.KINDS.values() if row.equilibria]
+        raise InputError("game", f"one of {', '.join(able)}", type(game).__name__)
+    kinds.check_options(kind, "equilibria", options)
+    return find(game, **options)
