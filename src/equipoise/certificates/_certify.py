@@ -1,98 +1,23 @@
 """`certify`: one function for a policy in any game of the library."""
 
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.network_results import NetworkCertificate, certificate_from_plain
-from equipoise.core.results import (
-    AggregativeCertificate,
-    Certificate,
-    Interval,
-    Solution,
-    TableCertificate,
-    policy_in,
-    status_from_plain,
-)
-from equipoise.core.shapes import Array
+from equipoise.core.network_results import certificate_from_plain
+from equipoise.core.results import Certificate, Interval, Solution, policy_in, status_from_plain
 from equipoise.core.text import named
-from equipoise.games import (
-    AggregativeGame,
-    AggregativeMarkovGame,
-    AggregativePolicy,
-    ContextualGame,
-    ContinuousGame,
-    ContinuousPolicy,
-    DecoupledMarkovGame,
-    FlowPolicy,
-    JointPolicy,
-    MarkovGame,
-    MatrixGame,
-    Mixture,
-    NetworkGame,
-    NormalFormGame,
-    OracleGame,
-    Profile,
-    kinds,
-    policy_from_plain,
-)
+from equipoise.games import Game, kinds, policy_from_plain
 
 #: The functions of `equipoise.pure` to use instead of `certify` inside JAX transformations.
 _PURE = {"matrix": "gains", "normal-form": "normal_form_gains"}
 
-#: One array of probabilities per player.
-Strategies = Profile | tuple[Any, ...] | list[Any]
-#: One array for all agents.
-Table = np.ndarray | Array | list[Any]
-
-
-@overload
-def certify(
-    game: MatrixGame | NormalFormGame,
-    policy: Strategies | JointPolicy | Mixture,
-    *,
-    concept: str = "auto",
-) -> TableCertificate: ...
-@overload
-def certify(
-    game: MarkovGame, policy: Strategies | JointPolicy, *, concept: str = "auto"
-) -> TableCertificate: ...
-@overload
-def certify(
-    game: AggregativeGame | AggregativeMarkovGame,
-    policy: AggregativePolicy | Table,
-    *,
-    concept: str = "auto",
-) -> AggregativeCertificate: ...
-@overload
-def certify(
-    game: ContextualGame | DecoupledMarkovGame,
-    policy: Mixture | Profile | Table,
-    *,
-    concept: str = "auto",
-) -> TableCertificate: ...
-@overload
-def certify(
-    game: ContinuousGame, policy: ContinuousPolicy | Table, *, concept: str = "auto"
-) -> TableCertificate: ...
-@overload
-def certify(
-    game: NetworkGame,
-    policy: FlowPolicy | Mapping[str, Any] | Table,
-    *,
-    concept: str = "auto",
-) -> NetworkCertificate | AggregativeCertificate: ...
-@overload
-def certify(
-    game: OracleGame, policy: FlowPolicy | Table, *, concept: str = "auto"
-) -> NetworkCertificate: ...
-
 
 @named_arguments
-def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
+def certify(game: Game[Any], policy: Any, *, concept: str | None = None) -> Certificate:
     """Return how much each player could still gain by deviating alone from `policy`.
 
     The result does not depend on how the policy was found: best responses are computed, not
@@ -121,7 +46,7 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
 
     `concept` selects the deviations: "nash" (from a product policy) and "cce" (from a mixture)
     consider deviations that ignore recommendations; "ce" considers deviations that depend on the
-    recommended action. "auto" is "cce" for a mixture, "ce" for a joint policy and "nash" otherwise.
+    recommended action. Default: "cce" for a mixture, "ce" for a joint policy and "nash" otherwise.
     The gain of a fixed deviation from correlated play can be negative and is reported as such.
 
     Raises `ValueError` for a profile with a missing player, for arrays of the wrong shape, and for
@@ -137,7 +62,7 @@ def certify(game: Any, policy: Any, *, concept: str = "auto") -> Certificate:
     """
     kind, policy = kinds.kind_of(game), policy_in(policy)
     checks.check_concrete("certify", _PURE, game, policy)
-    return named(kinds.part_of(kind, "certify")(game, policy, concept), game.about)
+    return named(kinds.part_of(kind, "certify")(game, policy, concept or "auto"), game.about)
 
 
 def solution_from_plain(plain: Mapping[str, Any]) -> Solution:

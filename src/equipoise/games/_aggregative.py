@@ -20,12 +20,13 @@ from equipoise.games._callables import (
     transition_elementwise,
 )
 from equipoise.games._game import Labels, SingleGame
+from equipoise.games._policies import AggregativePolicy
 
 #: Largest number of agents; float64 counts them exactly.
 MOST_AGENTS = 2**53
 
 
-class Crowd(SingleGame):
+class Crowd(SingleGame[AggregativePolicy]):
     """Base of the games with an aggregate. Types and actions are the last axes of the arrays."""
 
     if TYPE_CHECKING:  # fields of the kinds

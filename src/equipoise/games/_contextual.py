@@ -11,12 +11,13 @@ from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
+from equipoise.games._policies import Mixture
 
 #: Largest number of strategy profiles in a payoff table.
 PROFILES_LIMIT = 1_000_000
 
 
-class InteractionGame(SingleGame):
+class InteractionGame(SingleGame[Mixture]):
     """Base of the games whose rewards are sums of interaction terms."""
 
     if TYPE_CHECKING:  # fields of the kinds

@@ -128,7 +128,7 @@ class RewardFunction(Value):
             ) from error
 
 
-class ContinuousGame(SingleGame):
+class ContinuousGame(SingleGame[ContinuousPolicy]):
     """A game of N agents who each choose a number from -1 to 1.
 
     A context is drawn from `context_probabilities` (default: uniform). All agents see it, choose,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from equipoise.core import InputError
 from equipoise.core.text import About, cut
@@ -191,9 +191,14 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(" ".join(item.split()) for item in value)
 
 
-class Game(Value):
+#: The policies of a kind of game.
+P = TypeVar("P")
+
+
+class Game(Value, Generic[P]):
     """Base of all kinds of games: immutable, compared by content, a JAX pytree.
 
+    `Game[Profile]` is a game whose equilibria are of type `Profile`, which type checkers read.
     `equipoise.games.kinds.KINDS` lists the kinds. Every game has `labels`, which may be empty.
 
     **Example**
@@ -255,7 +260,7 @@ class Game(Value):
         return "\n".join(lines)
 
 
-class SingleGame(Game):
+class SingleGame(Game[P]):
     """Base of the kinds of games that are never batched."""
 
     @property
@@ -264,10 +269,10 @@ class SingleGame(Game):
         return ()
 
 
-_Batch = TypeVar("_Batch", bound="BatchedGame")
+_Batch = TypeVar("_Batch", bound="BatchedGame[Any]")
 
 
-class BatchedGame(Game):
+class BatchedGame(Game[P]):
     """Base of the kinds of games whose arrays may have leading batch axes."""
 
     @abstractmethod

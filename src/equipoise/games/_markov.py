@@ -8,6 +8,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import BatchedGame, Labels
+from equipoise.games._policies import Profile
 
 if TYPE_CHECKING:
     import jax
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 LONGEST = 100_000
 
 
-class MarkovGame(BatchedGame):
+class MarkovGame(BatchedGame[Profile]):
     """A stochastic game (Shapley, 1953), zero-sum or general-sum.
 
     In state `s`, after actions `a` and `b`, the next state is drawn from `transition[s, a, b]`.

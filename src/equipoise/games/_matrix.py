@@ -7,12 +7,13 @@ import numpy as np
 from equipoise.core import InputError, checks
 from equipoise.core.values import read_only, static
 from equipoise.games._game import BatchedGame, Labels
+from equipoise.games._policies import Profile
 
 if TYPE_CHECKING:
     import jax
 
 
-class MatrixGame(BatchedGame):
+class MatrixGame(BatchedGame[Profile]):
     """A two-player zero-sum game: the row player gets `payoff[a, b]`, the column player minus it.
 
     Leading axes are batch axes: an array of shape (100_000, 3, 3) holds 100,000 games. For a game

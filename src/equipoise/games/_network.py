@@ -16,6 +16,7 @@ from equipoise.core.routes import Graph
 from equipoise.core.text import About
 from equipoise.core.values import frozen, is_jax, read_only, static
 from equipoise.games._callables import check_function, integral, values_of
+from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._network_tables import SPARSE, from_matrix, nodes_of, numbered, populations
 from equipoise.games._road_columns import LINK_COLUMNS, column_in_words, game_columns
@@ -24,7 +25,7 @@ from equipoise.games._road_columns import LINK_COLUMNS, column_in_words, game_co
 _FINE = 1e-290
 
 
-class NetworkGame(SingleGame):
+class NetworkGame(SingleGame[FlowPolicy]):
     """A road network whose travellers each take a cheapest path from origin to destination.
 
     The cost of link l at flow v is `free_flow[l] + rise[l] (v / capacity[l])^power[l] + fixed[l]`,

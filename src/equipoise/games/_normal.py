@@ -8,12 +8,13 @@ from equipoise.core import InputError, checks
 from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import BatchedGame, Labels
 from equipoise.games._matrix import MatrixGame
+from equipoise.games._policies import Profile
 
 if TYPE_CHECKING:
     import jax
 
 
-class NormalFormGame(BatchedGame):
+class NormalFormGame(BatchedGame[Profile]):
     """An N-player game as a full payoff table: `payoffs[i, a_1, ..., a_N]` goes to player i.
 
     The table's size is exponential in the number of players. Use this kind to exchange games with

@@ -9,10 +9,11 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.values import frozen, read_only, static
 from equipoise.games._callables import call
+from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._game import Labels, SingleGame
 
 
-class OracleGame(SingleGame):
+class OracleGame(SingleGame[FlowPolicy]):
     """Populations that use resources and have too many actions to list.
 
     An action is a vector of resources: the links of a path, the hours of a charging schedule, the

@@ -11,7 +11,7 @@ from equipoise.core.errors import InputError, nearest
 if TYPE_CHECKING:
     from equipoise.games._game import Game
 
-__all__ = ["KINDS", "class_of", "kind_of", "options_of", "part_of"]
+__all__ = ["KINDS", "class_of", "kind_of"]
 
 
 #: Up to so many options are listed beside the nearest one.
@@ -186,7 +186,7 @@ def kind_of(game: Any) -> str:
     'matrix'
     """
     kind = getattr(type(game), "kind", None)
-    if not isinstance(kind, str) or kind not in KINDS or not isinstance(game, class_of(kind)):
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(game, part_of(kind, "game")):
         classes = ", ".join(row.game.partition(":")[2] for row in KINDS.values())
         raise InputError("game", f"one of {classes}", type(game).__name__)
     return kind

@@ -96,7 +96,8 @@ def solve_matrix(
     **Example**
 
     >>> import equipoise as eq
-    >>> solution = eq.solvers.solve_matrix(eq.games.load("rock-paper-scissors"))
+    >>> from equipoise.solvers import solve_matrix
+    >>> solution = solve_matrix(eq.games.load("rock-paper-scissors"))
     >>> solution.solved, solution.policy[0].round(6).tolist()
     (True, [0.333333, 0.333333, 0.333333])
     """
@@ -148,8 +149,9 @@ def solve_normal_form(
     **Example**
 
     >>> import equipoise as eq
+    >>> from equipoise.solvers import solve_normal_form
     >>> chicken = eq.NormalFormGame([[[6, 2], [7, 0]], [[6, 7], [2, 0]]])
-    >>> best = eq.solvers.solve_normal_form(chicken, concept="ce", objective="welfare")
+    >>> best = solve_normal_form(chicken, concept="ce", objective="welfare")
     >>> best.policy.joint.round(6).tolist(), best.value.round(6).tolist()
     ([[0.5, 0.25], [0.25, 0.0]], [5.25, 5.25])
     """
@@ -326,7 +328,8 @@ def solve_markov(
     **Example**
 
     >>> import equipoise as eq
-    >>> solution = eq.solvers.solve_markov(eq.games.load("hide-or-run"))
+    >>> from equipoise.solvers import solve_markov
+    >>> solution = solve_markov(eq.games.load("hide-or-run"))
     >>> solution.solved, solution.stats["sweeps"] < 20
     (True, True)
     """
@@ -393,8 +396,9 @@ def solve_interaction(
     **Example**
 
     >>> import equipoise as eq
+    >>> from equipoise.solvers import solve_interaction
     >>> game = eq.games.families.polymatrix(agents=3, actions=2).sample(key=0)
-    >>> solution = eq.solvers.solve_interaction(game)
+    >>> solution = solve_interaction(game)
     >>> solution.solved, solution.policy.kind
     (True, 'mixture')
     """
@@ -440,8 +444,9 @@ def solve_continuous(
     **Example**
 
     >>> import equipoise as eq
+    >>> from equipoise.solvers import solve_continuous
     >>> game = eq.games.load("stamina-continuous", agents=3)
-    >>> eq.solvers.solve_continuous(game).solved
+    >>> solve_continuous(game).solved
     True
     """
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
@@ -527,7 +532,8 @@ def list_equilibria(
     **Example**
 
     >>> import equipoise as eq
-    >>> found = eq.solvers.list_equilibria(eq.games.load("battle-of-the-sexes"))
+    >>> from equipoise.solvers import list_equilibria
+    >>> found = list_equilibria(eq.games.load("battle-of-the-sexes"))
     >>> len(found), len(found.components), str(found.status.name)
     (3, 3, 'solved')
     >>> [[round(float(p), 4) for p in s.policy[0]] for s in found]

@@ -1,9 +1,7 @@
-"""`solve`: one function for any game of the library."""
+"""`solve` and `equilibria`: one function each for any game of the library."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
@@ -12,205 +10,91 @@ from equipoise.core.text import named
 from equipoise.games import (
     AggregativeGame,
     AggregativeMarkovGame,
-    AggregativePolicy,
-    ContextualGame,
-    ContinuousGame,
-    ContinuousPolicy,
-    DecoupledMarkovGame,
-    FlowPolicy,
+    Game,
     JointPolicy,
     MarkovGame,
     MatrixGame,
-    Mixture,
-    NetworkGame,
     NormalFormGame,
-    OracleGame,
-    Profile,
     kinds,
 )
-from equipoise.solvers._general import TIME_LIMIT, Equilibria, Progress
 
 if TYPE_CHECKING:
     from equipoise.aggregative import Listing
+    from equipoise.solvers._general import Equilibria
 
-#: Numbers as an array or as nested lists.
-Numbers: TypeAlias = np.ndarray | list[Any] | tuple[Any, ...]
-#: Which equilibrium of a normal-form game: a name, one weight per player, or a value per cell.
-Objective: TypeAlias = Literal["welfare", "egalitarian", "entropy"] | Numbers | None
-#: Which equilibrium of an aggregative game: a name, or a function of agent counts and aggregate.
-CrowdObjective: TypeAlias = (
-    Literal["regret", "welfare", "loss", "egalitarian"] | Callable[[np.ndarray, np.ndarray], Any]
-)
+P = TypeVar("P")
+Progress = Callable[[dict[str, Any]], None]
 
 
 @overload
 def solve(
-    game: MatrixGame,
+    game: MatrixGame | NormalFormGame | MarkovGame,
     *,
-    tolerance: float | None = None,
-    concept: Literal["nash"] = "nash",
-    objective: Objective = None,
-    time_limit: float = TIME_LIMIT,
-) -> Solution[Profile]: ...
-@overload
-def solve(
-    game: MatrixGame,
-    *,
-    tolerance: float | None = None,
     concept: Literal["ce", "cce"],
-    objective: Objective = None,
-    time_limit: float = TIME_LIMIT,
+    objective: Any = None,
+    tolerance: float | None = None,
+    time_limit: float | None = None,
+    start: Any = None,
+    key: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> Solution[JointPolicy]: ...
 @overload
 def solve(
-    game: NormalFormGame,
+    game: Game[P],
     *,
-    concept: Literal["nash", "logit"] = "nash",
-    objective: Objective = None,
-    method: Literal["auto", "logit"] = "auto",
-    start: int = 0,
-    rationality: float | None = None,
+    concept: str | None = None,
+    objective: Any = None,
     tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution[Profile]: ...
-@overload
-def solve(
-    game: NormalFormGame,
-    *,
-    concept: Literal["ce", "cce"],
-    objective: Objective = None,
-    tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution[JointPolicy]: ...
-@overload
-def solve(
-    game: MarkovGame,
-    *,
-    tolerance: float | None = None,
-    max_sweeps: int = 1000,
-    concept: Literal["nash"] = "nash",
-    objective: Objective = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution[Profile]: ...
-@overload
-def solve(
-    game: MarkovGame,
-    *,
-    tolerance: float | None = None,
-    concept: Literal["ce", "cce"],
-    objective: Objective = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution[JointPolicy]: ...
-@overload
-def solve(
-    game: AggregativeGame,
-    *,
-    concept: Literal["nash", "optimum"] = "nash",
-    objective: CrowdObjective = "regret",
-    welfare: Numbers | None = None,
-    loss: Numbers | None = None,
-    sense: Literal["max", "min"] = "max",
-    spacing: float | None = None,
-    potential: bool | None = None,
-    epsilon: float = 0.0,
-    slack: float | Literal["lemma", "printed"] | None = None,
-    rounding: Literal["vertex", "sample"] = "vertex",
-    key: int = 0,
-    tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution[AggregativePolicy]: ...
-@overload
-def solve(
-    game: AggregativeMarkovGame,
-    *,
-    concept: Literal["nash", "optimum"] = "nash",
-    objective: Literal["regret", "welfare", "loss"] = "regret",
-    welfare: Numbers | None = None,
-    loss: Numbers | None = None,
-    sense: Literal["max", "min"] = "max",
-    method: Literal["backward", "state-wise"] = "backward",
-    spacing: float | None = None,
-    potential: bool | None = None,
-    epsilon: float = 0.0,
-    slack: float | Literal["lemma", "printed"] | None = None,
-    rounding: Literal["vertex", "sample"] = "vertex",
-    key: int = 0,
-    tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
-    progress: Progress | None = None,
-) -> Solution[AggregativePolicy]: ...
-@overload
-def solve(
-    game: ContextualGame | DecoupledMarkovGame,
-    *,
-    concept: Literal["nash", "cce"] = "cce",
-    tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float | None = None,
+    start: Any = None,
     key: int = 0,
     progress: Progress | None = None,
-) -> Solution[Mixture]: ...
-@overload
-def solve(
-    game: ContinuousGame,
-    *,
-    tolerance: float | None = None,
-    time_limit: float = TIME_LIMIT,
-    key: int = 0,
-    progress: Progress | None = None,
-) -> Solution[ContinuousPolicy]: ...
-@overload
-def solve(
-    game: NetworkGame,
-    *,
-    concept: Literal["nash", "optimum"] = "nash",
-    tolerance: float = 1e-10,
-    start: FlowPolicy | Solution[FlowPolicy] | None = None,
-    time_limit: float = 600.0,
-    progress: Progress | None = None,
-) -> Solution[FlowPolicy]: ...
-@overload
-def solve(
-    game: OracleGame,
-    *,
-    tolerance: float = 1e-8,
-    time_limit: float = 600.0,
-    progress: Progress | None = None,
-) -> Solution[FlowPolicy]: ...
+    **options: Any,
+) -> Solution[P]: ...
 
 
 @named_arguments
-def solve(game: Any, **options: Any) -> Solution:
+def solve(
+    game: Any,
+    *,
+    concept: str | None = None,
+    objective: Any = None,
+    tolerance: Any = None,
+    time_limit: Any = None,
+    start: Any = None,
+    key: Any = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Solution[Any]:
     """Return an equilibrium of `game`, with a certificate that is independent of the solver.
 
     A game is solved when the certificate proves that no player can gain more than `tolerance`, in
     units of reward. `solution.solved` says whether it is (which games are, for a batch), and
     `solution.tolerance` reports the tolerance used.
 
-    - `MatrixGame`: a Nash equilibrium of every game of the batch. Option `tolerance`; default: 1e-8
-      of the payoff range of each game. See `equipoise.core.zerosum` for the method.
-    - `MarkovGame`: stationary equilibrium policies of zero-sum games, by Shapley's iteration with
-      safeguarded Newton steps. Options `tolerance` (default: 1e-8 of the range of rewards divided
-      by one minus the discount) and `max_sweeps`.
-      General-sum games, and games with a horizon, take `concept`, `objective` and `time_limit`, as
-      normal-form games do; they are solved one stage game at a time.
-    - `NormalFormGame`: `concept="nash"`, `"ce"`, `"cce"` or `"logit"`, with an `objective` and a
-      `time_limit`; see the how-to guide "Solve a general-sum game". The value has one entry per
-      player. A `MatrixGame` accepts the same concepts and objectives.
-    - `AggregativeGame`, `AggregativeMarkovGame`: a pure equilibrium of very many agents (any, or
-      the best for an objective) or the social optimum; `equipoise.aggregative.solve_aggregative`
-      explains the options.
-    - `ContextualGame`, `DecoupledMarkovGame`: a pure equilibrium if best-reply dynamics find one,
-      otherwise a coarse correlated equilibrium.
-    - `ContinuousGame`: a Nash equilibrium, by best-reply dynamics, gradients or a double oracle.
-    - `NetworkGame`: equilibrium flows, or with `concept="optimum"` flows of least total cost;
-      `equipoise.networks.solve_network` explains the options. `tolerance` is relative.
-    - `OracleGame`: the use of each resource by each population; see
-      `equipoise.networks.solve_oracle`.
+    - `concept`: "nash" (the default of most kinds), "ce" or "cce", correlated or coarse correlated;
+      "logit", quantal response; "optimum", the social optimum of crowds and road networks. The
+      default for `ContextualGame` and `DecoupledMarkovGame` is "cce".
+    - `objective`: which equilibrium to select. Default: any.
+    - `tolerance`: the largest gain allowed, in units of reward, or for road networks as a fraction
+      of the mean cost of a trip. Default: a small fraction of the range of rewards.
+    - `time_limit`: seconds after which the best policy so far is returned, as it is after Ctrl-C.
+    - `start`: where the search begins.
+    - `key`: seed of random choices.
+    - `progress`: called from time to time with a dictionary of numbers.
+
+    `options`, and what the arguments above mean in detail, are those of the solver of the kind of
+    game, which refuses what it cannot use:
+
+    - `MatrixGame`: `equipoise.solvers.solve_matrix`; a batch is solved at once.
+    - `NormalFormGame`: `equipoise.solvers.solve_normal_form`.
+    - `MarkovGame`: `equipoise.solvers.solve_markov`.
+    - `ContextualGame`, `DecoupledMarkovGame`: `equipoise.solvers.solve_interaction`.
+    - `ContinuousGame`: `equipoise.solvers.solve_continuous`.
+    - `AggregativeGame`, `AggregativeMarkovGame`: `equipoise.aggregative.solve_aggregative`.
+    - `NetworkGame`: `equipoise.networks.solve_network`.
+    - `OracleGame`: `equipoise.networks.solve_oracle`.
 
     **Example**
 
@@ -227,27 +111,52 @@ def solve(game: Any, **options: Any) -> Solution:
     """
     kind = kinds.kind_of(game)
     checks.check_concrete("solve", {"matrix": "zero_sum"}, game)
+    if concept is not None:
+        options["concept"] = concept
+    if objective is not None:
+        options["objective"] = objective
+    _add_shared(options, tolerance, time_limit, progress)
+    if start is not None:
+        options["start"] = start
+    if type(key) is not int or key:
+        options["key"] = key
     if options:
         kinds.check_options(kind, "solve", options)
     return named(kinds.part_of(kind, "solve")(game, **options), game.about)
 
 
+def _add_shared(options: dict[str, Any], tolerance: Any, time_limit: Any, progress: Any) -> None:
+    """Add the arguments that are not at their defaults to the options."""
+    if tolerance is not None:
+        options["tolerance"] = tolerance
+    if time_limit is not None:
+        options["time_limit"] = time_limit
+    if progress is not None:
+        options["progress"] = progress
+
+
 @overload
 def equilibria(
-    game: MatrixGame | NormalFormGame, *, time_limit: float = TIME_LIMIT
-) -> Equilibria: ...
+    game: MatrixGame | NormalFormGame, *, time_limit: float | None = None
+) -> "Equilibria": ...
 @overload
 def equilibria(
     game: AggregativeGame | AggregativeMarkovGame,
     *,
-    spacing: float | None = None,
-    welfare: Any = None,
     tolerance: float | None = None,
+    **options: Any,
 ) -> "Listing": ...
 
 
 @named_arguments
-def equilibria(game: Any, **options: Any) -> Any:
+def equilibria(
+    game: Any,
+    *,
+    tolerance: Any = None,
+    time_limit: Any = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Any:
     """Return a list of equilibria of a game, each with a certificate.
 
     - `MatrixGame`, `NormalFormGame`: all extreme Nash equilibria of two players, or all pure ones
@@ -269,5 +178,6 @@ def equilibria(game: Any, **options: Any) -> Any:
     if find is None:
         able = [row.game.partition(":")[2] for row in kinds.KINDS.values() if row.equilibria]
         raise InputError("game", f"one of {', '.join(able)}", type(game).__name__)
+    _add_shared(options, tolerance, time_limit, progress)
     kinds.check_options(kind, "equilibria", options)
     return find(game, **options)
