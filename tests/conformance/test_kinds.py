@@ -4,8 +4,7 @@ A new kind needs a row in every table; the first test names the table that lacks
 """
 
 import importlib
-import subprocess
-import sys
+import inspect
 from functools import cache
 
 import numpy as np
@@ -57,41 +56,25 @@ def test_an_unknown_option_is_refused_with_the_function_that_has_none(kind, verb
     assert caught.value.hint == f"did you mean {right}?"
 
 
-def test_every_kind_has_an_overload():
-    # In another process: the type checks of this suite wrap functions, which loses the overloads.
-    program = (
-        "import typing, equipoise as eq\n"
-        "for verb in (eq.solve, eq.certify):\n"
-        "    hints = [*map(typing.get_type_hints, typing.get_overloads(verb))]\n"
-        "    assert verb is eq.certify or all(typing.get_args(h['return']) for h in hints)\n"
-        "    assert not [h for h in hints if typing.Any in h.values()]\n"
-        "    games = (typing.get_args(hint['game']) or (hint['game'],) for hint in hints)\n"
-        "    print(*sorted({game.kind for union in games for game in union}))\n"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert found.stdout.splitlines() == [" ".join(sorted(kinds.KINDS))] * 2, found.stderr
+#: The arguments of `solve`, which mean the same for every kind.
+SHARED = list(inspect.signature(eq.solve).parameters)[1:-1]
 
 
-def test_overloads_name_the_options_of_the_solver():
-    program = (
-        "import inspect, typing, equipoise as eq\n"
-        "from equipoise.games.kinds import options_of\n"
-        "for one in typing.get_overloads(eq.solve):\n"
-        "    game = typing.get_type_hints(one)['game']\n"
-        "    for cls in typing.get_args(game) or (game,):\n"
-        "        known = ('game', *options_of(cls.kind, 'solve'))\n"
-        "        named = inspect.signature(one).parameters\n"
-        "        assert set(named) <= set(known), (cls, set(named) - set(known))\n"
-        "        print(cls.kind, *named)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    named: dict[str, set[str]] = {}
-    for kind, *options in map(str.split, found.stdout.splitlines()):
-        named.setdefault(kind, set()).update(options)
-    for kind in kinds.KINDS:
-        only_of_others = {"method"} if kind == "aggregative" else set()
-        assert named[kind] == {"game", *kinds.options_of(kind, "solve")} - only_of_others
+@KIND
+def test_solve_takes_what_a_solver_takes_and_refuses_the_rest(kind):
+    game = games()[kind]
+    values = {"key": 1, "concept": "nash", "objective": "welfare", "start": 0}
+    for name in set(SHARED) - set(kinds.options_of(kind, "solve")):
+        with pytest.raises(eq.core.InputError, match=f"found '{name}'"):
+            eq.solve(game, **{name: values.get(name, print)})
+
+
+@KIND
+def test_defaults_of_solve_are_those_of_the_solver(kind):
+    defaults = dict.fromkeys(SHARED) | {"key": 0}
+    kinds.check_options(kind, "solve", ())
+    solution = eq.solve(games()[kind], **defaults)
+    assert solution == solved(kind)[1]
 
 
 def test_policies_of_every_kind_are_certified():

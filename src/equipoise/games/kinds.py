@@ -186,7 +186,11 @@ def kind_of(game: Any) -> str:
     'matrix'
     """
     kind = getattr(type(game), "kind", None)
-    if not isinstance(kind, str) or kind not in KINDS or not isinstance(game, part_of(kind, "game")):
+    if (
+        not isinstance(kind, str)
+        or kind not in KINDS
+        or not isinstance(game, part_of(kind, "game"))
+    ):
         classes = ", ".join(row.game.partition(":")[2] for row in KINDS.values())
         raise InputError("game", f"one of {classes}", type(game).__name__)
     return kind
