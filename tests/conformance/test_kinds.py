@@ -69,14 +69,6 @@ def test_solve_takes_what_a_solver_takes_and_refuses_the_rest(kind):
             eq.solve(game, **{name: values.get(name, print)})
 
 
-@KIND
-def test_defaults_of_solve_are_those_of_the_solver(kind):
-    defaults = dict.fromkeys(SHARED) | {"key": 0}
-    kinds.check_options(kind, "solve", ())
-    solution = eq.solve(games()[kind], **defaults)
-    assert solution == solved(kind)[1]
-
-
 def test_policies_of_every_kind_are_certified():
     assert list(plans()) == list(kinds.KINDS)
     joint = eq.JointPolicy.of(plans()["normal-form"])

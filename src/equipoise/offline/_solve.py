@@ -221,7 +221,7 @@ def critic_of(model: Model) -> ExactCritic:
     return ExactCritic.of(model.game)
 
 
-def in_model(certificate: TableCertificate) -> TableCertificate:
+def in_model(certificate: Any) -> TableCertificate:
     """Mark a certificate as holding in the fitted model: it proves nothing about the game."""
     method = f"{certificate.method}, {IN_MODEL}"
     return replace(certificate, method=method, upper=np.full_like(certificate.gains, np.inf))

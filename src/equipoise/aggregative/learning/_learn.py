@@ -147,7 +147,7 @@ class Learned:
         >>> bool(run.judged(city).certificate.max_gain <= run.bound)
         True
         """
-        certificate = self.certificate if game is None else certify(game, self.policy)
+        certificate: Any = self.certificate if game is None else certify(game, self.policy)
         value, stats = certificate.mean_value, self.stats
         solution = Solution(self.policy, value, certificate, self.status, stats=stats)
         if run is not None and (Path(run) / "record.json").exists():
