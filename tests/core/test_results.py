@@ -1,6 +1,8 @@
 """The measures of a certificate follow from its gains; statuses say whether all is well."""
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -160,6 +162,17 @@ def test_a_verdict_is_ok_when_a_policy_was_learned_without_caution():
 def test_a_status_is_ok_when_every_game_is():
     assert Status("solved", "all met 1e-9.", np.array([True, True])).ok is True
     assert Status("not solved", "raise the budget.", np.array([True, False])).ok is False
+
+
+def test_a_message_that_is_made_when_it_is_read_is_like_any_other():
+    status = eq.solve(eq.MatrixGame([[3, 1], [2, 0]])).status
+    copies = copy.deepcopy(status), pickle.loads(pickle.dumps(status))
+    more = dataclasses.replace(status, message=f"{status.message}; and more")
+    assert [str(other) for other in copies] == [str(status)] * 2
+    assert copies[0] == copies[1] == status != more
+    assert more.message.startswith("no player gains more than ")
+    with pytest.raises(AttributeError, match="'Status' object has no attribute 'mesage'"):
+        _ = status.mesage
 
 
 @pytest.mark.parametrize("size", [1e-290, 1e-300, 1e-308])

@@ -54,7 +54,11 @@ def _is_concrete(value: Any) -> bool:
     if kind is tuple:
         return all(map(_is_concrete, value))
     if dataclasses.is_dataclass(kind):
-        return all(_is_concrete(getattr(value, name)) for name in _leaves(kind))
+        for name in _leaves(kind):  # a loop costs half as much as `all` of a generator
+            part = getattr(value, name)
+            if type(part) not in _CONCRETE and not _is_concrete(part):
+                return False
+        return True
     return not _has_traced(value)
 
 

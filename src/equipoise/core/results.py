@@ -3,7 +3,7 @@
 import decimal
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
@@ -536,6 +536,33 @@ class Status:
         if type(self.solved) is np.ndarray or not hasattr(self.solved, "devices"):
             object.__setattr__(self, "solved", np.asarray(self.solved, bool))
 
+    @classmethod
+    def computed(cls, name: str, words: Callable[[], str], solved: Array) -> "Status":
+        """Build a status from checked parts; `words` makes its message when it is first read.
+
+        Formatting a message takes longer than solving a small game.
+
+        **Example**
+
+        >>> import numpy as np
+        >>> from equipoise.core import Status
+        >>> Status.computed("solved", lambda: "no player gains", np.array(True)).message
+        'no player gains'
+        """
+        status = object.__new__(cls)
+        vars(status).update(name=name, solved=solved, _words=words)
+        return status
+
+    def __getattr__(self, name: str) -> str:
+        words = vars(self).get("_words") if name == "message" else None
+        if words is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        object.__setattr__(self, name, words())
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.message, self.solved)  # functions cannot be sent
+
     @property
     def ok(self) -> bool:
         """Whether every game met its tolerance."""
@@ -741,17 +768,20 @@ ADVICE = {
 ROUNDING = "only the bound, which includes rounding, exceeds the tolerance: raise `tolerance`"
 
 
-def judged(met: bool | Array, message: str, ended: str = "solved") -> Status:
+def judged(met: bool | Array, message: str | Callable[[], str], ended: str = "solved") -> Status:
     """Return the status of what met its tolerance or did not; every status is made here.
 
     `ended` is what ended the search: "out of time", "interrupted", or anything else if it ended by
-    itself.
+    itself. A message may be a function, which is called when the message is first read.
 
     >>> str(judged(np.array([True, False]), "1 of 2 games met their tolerance", "interrupted"))
     'interrupted: 1 of 2 games met their tolerance'
     """
     solved = met if isinstance(met, bool) else met.all()
-    return Status("solved" if solved else ended if ended in ADVICE else "not solved", message, met)
+    name = "solved" if solved else ended if ended in ADVICE else "not solved"
+    if isinstance(message, str):
+        return Status(name, message, met)
+    return Status.computed(name, message, np.asarray(met) if isinstance(met, bool) else met)
 
 
 def finish(
@@ -817,17 +847,18 @@ def finish(
             within = missed and bool((gains <= tolerance).all())
             ends = certificate.gains.max(), certificate.upper.max()
             gain, upper, low, high = map(float, (*ends, tolerance.min(), tolerance.max()))
-    told = told or (f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}")
-    message = f"{describe_gains(gain, upper, who)} ({told}{', ' * bool(how)}{how})"
-    if games > 1:
-        message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
-    if notes:
-        message = "; ".join((message, *notes))
-    if missed:
-        what = hints.get(ended, bound if within else advice)
-        message = f"{message}: {what}" if what else message
-    elif though and ended in ADVICE:
-        message += f"; {though}"
+    what = hints.get(ended, bound if within else advice) if missed else ""
+    more = f"; {though}" if not missed and though and ended in ADVICE else ""
+
+    def message() -> str:
+        allowed = told or (
+            f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}"
+        )
+        text = f"{describe_gains(gain, upper, who)} ({allowed}{', ' * bool(how)}{how})"
+        if games > 1:
+            text = f"{games - missed:,} of {games:,} games met their tolerance; {text}"
+        return "; ".join((text, *notes)) + (f": {what}" if what else more)
+
     status = judged(solved, message, ended)
     value = certificate.value if value is None else value
     return Solution(policy, value, certificate, status, allowed, objective, assumes, stats, game)

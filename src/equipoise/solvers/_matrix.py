@@ -36,10 +36,7 @@ def solve_zero_sum(game: MatrixGame, *, tolerance: float | None = None) -> Solut
     certificate = part_of("matrix", "certify")(game, policy, "nash")
     stages = _count(result.stage)
     helped = [f"{stages[name]} by {name}" for name in STAGES[1:] if stages[name]]
-    advice = (
-        "raise `tolerance`, or rescale the payoffs to a smaller range, since float64 keeps about "
-        "16 digits of the largest payoff"
-    )
+    advice = "float64 has too few digits for this tolerance: raise `tolerance`"
     return finish(
         policy,
         certificate,
