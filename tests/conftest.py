@@ -11,7 +11,6 @@ code, so the same numbers. Set JAX_COMPILATION_CACHE_DIR to keep the folder for 
 
 import ctypes
 import gc
-import json
 import os
 import resource
 import shutil
@@ -46,6 +45,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import support
+from architecture import durations
 
 # Read when JAX first computes.
 os.environ.setdefault(
@@ -71,6 +71,7 @@ COMPILED = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin an empty folder of compiled programs, unless this is a worker and has one."""
+    config.pluginmanager.register(durations)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.stash[COMPILED] = tempfile.mkdtemp(prefix="equipoise-compiled-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = config.stash[COMPILED]
@@ -81,33 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", "ignore:Error (reading|writing) persistent compilation cache:UserWarning"
     )
-
-
-#: Folder of tests -> seconds, largest memory of a process, and number of tests.
-DURATIONS: dict[str, list[float]] = {}
-MEMORY = "memory"
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add the seconds of a test, and the memory of its process, to those of its folder."""
-    folder = report.nodeid.split("::")[0].rpartition("/")[0]
-    row = DURATIONS.setdefault(folder, [0.0, 0.0, 0])
-    row[0] += report.duration
-    row[1] = max([row[1], *(value for name, value in report.user_properties if name == MEMORY)])
-    row[2] += report.when == "call"
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the figures of all folders, unless this is a worker."""
-    if hasattr(session.config, "workerinput") or not DURATIONS:
-        return
-    place = session.config.rootpath / ".cache" / "durations.json"
-    place.parent.mkdir(exist_ok=True)
-    rows = {
-        folder: {"seconds": round(row[0], 1), "megabytes": round(row[1] / 1e6), "tests": row[2]}
-        for folder, row in sorted(DURATIONS.items())
-    }
-    place.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def pytest_collection_finish() -> None:
@@ -160,7 +134,7 @@ def _forget_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         memory = pages * resource.getpagesize()
-        request.node.user_properties.append((MEMORY, memory))
+        request.node.user_properties.append((durations.MEMORY, memory))
         if memory > ENOUGH:
             jax.clear_caches()
             gc.collect()
