@@ -149,19 +149,6 @@ def test_an_unknown_option_gets_one_line_that_suggests_the_nearest(line, hint, c
     assert err == f"equipoise: error: {expected}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"], ["games"]])
-def test_nothing_heavy_is_imported_for_help_and_lists(arguments):
-    script = (
-        "import sys; from equipoise.cli import main; code = main(sys.argv[1:]); "
-        "heavy = {'jax', 'scipy', 'matplotlib', 'equinox'} & set(sys.modules); "
-        "sys.exit(f'imported {heavy}' if heavy else code)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_ctrl_c_ends_with_130(monkeypatch, capsys):
     from equipoise.cli import games
 

@@ -198,11 +198,6 @@ def test_learners_and_noises_are_called_as_in_python(capsys, flag, names):
     assert all(name in said for name in names)
 
 
-def test_the_verb_is_parsed_without_jax():
-    code = "import sys, equipoise.cli.play; sys.exit('jax' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_ctrl_c_keeps_what_was_played(tmp_path):
     """A run of hours ends soon after Ctrl-C, says how far it came, and left a checkpoint."""
     folder = tmp_path / "run"

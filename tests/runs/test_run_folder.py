@@ -209,16 +209,6 @@ def test_a_finished_run_takes_nothing_more(tmp_path):
             run.log(2, x=2)
 
 
-def test_importing_runs_and_logging_does_not_import_jax(tmp_path):
-    script = (
-        "import sys; from equipoise.runs import Record, Run\n"
-        "with Run.create(sys.argv[1], {'a': 1}) as run:\n"
-        "    run.log(1, x=0.5); run.finish(Record('r', arrays={'x': [1.0]}))\n"
-        "assert 'jax' not in sys.modules and 'rich' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "run")], check=True)
-
-
 def test_records_survive(tmp_path):
     record = Record(
         "test",
