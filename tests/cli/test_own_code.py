@@ -11,6 +11,7 @@ from equipoise.cli._objects import LOADED
 from equipoise.runs import Record
 
 CODE = """
+    import jax
     import numpy as np
     import jax.numpy as jnp
     import equipoise as eq
@@ -19,6 +20,14 @@ CODE = """
     game = eq.MatrixGame([[0, 5, 1], [2, -3, 4]])
     family = eq.games.families.uniform(actions=4)
     number = 3
+
+    class Narrow(eq.games.families.Draw):
+        width: float
+
+        def __call__(self, key, shape):
+            return jax.random.uniform(key, shape) * self.width
+
+    narrow = eq.games.families.Family("narrow", (2, 2), Narrow(0.1))
 
     def square(size=2):
         return eq.MatrixGame(np.eye(size))
@@ -266,7 +275,16 @@ def test_games_with_an_aggregate_are_learnt_and_solved(place, capsys):
 
 def test_the_help_says_that_code_is_run(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    for words in ([], ["solve"], ["play"], ["learn"], ["certify"], ["design"], ["toll"]):
+    for words in (
+        [],
+        ["solve"],
+        ["play"],
+        ["evaluate"],
+        ["learn"],
+        ["certify"],
+        ["design"],
+        ["toll"],
+    ):
         assert main([*words, "--help"]) == 0
         told = " ".join(capsys.readouterr().out.split())
         assert "MODULE:OBJECT" in told
@@ -280,3 +298,26 @@ def test_families_to_train_on_are_checked(place, capsys):
     )
     assert "did you mean uniform?" in refused(capsys, "pretrain", "--family", "unifrm")
     assert "--family: expected a family" in refused(capsys, "pretrain", "--family", "mine.py:game")
+
+
+def test_players_are_evaluated_on_a_family(place, capsys):
+    sizes = "--rounds 4 --layers 1 --width 8 --hidden 8 --steps 4 --batch 2 --warmup 0 --held-out 2"
+    train = ["pretrain", "--family", "mine.py:narrow", *sizes.split(), "--run", "runs/narrow"]
+    assert main(train) == 0
+    capsys.readouterr()
+    command = ["evaluate", "runs/narrow", "--games", "2", "--search", "16", "--opponent-games", "2"]
+    assert "pass it to evaluate_saved as `family` (--family MODULE" in refused(capsys, *command)
+    own = [*command, "--family", "mine.py:narrow", "--run", "runs/evaluated", "--json"]
+    assert main(own) == 0
+    # No more than 0.1 can be gained in these games, by either player.
+    assert 0.0 < json.loads(capsys.readouterr().out)["scalars"]["gap"] < 0.2
+    for name, told in (
+        ("mine.py:family", "--family: expected 2 x 2 actions, found 4 x 4 actions"),
+        ("uniform", "--family: expected MODULE:OBJECT, such as"),
+    ):
+        assert told in refused(capsys, *command, "--family", name)
+    kind = ["evaluate", "--family", "mine.py:family", "--kind", "binary"]
+    assert "--kind: expected no value with mine.py:family" in refused(capsys, *kind)
+    (place / "mine.py").write_text(dedent(CODE).replace("shape) *", "shape) ** 2 *"))
+    del sys.modules["mine"]
+    assert "drawn" in refused(capsys, *own)

@@ -85,7 +85,16 @@ def test_a_family_of_ones_own_is_trained_on_and_loaded(tmp_path):
     assert incontext.load(tmp_path).parameters == players.parameters
     kind = incontext.description(tmp_path)["family"]["rewards"]
     assert kind == {"kind": "Doubled", "factor": 0.5, "inner": {"kind": "UniformRewards"}}
-    with pytest.raises(InputError, match=r"^family: .* 'mine' \(Doubled\); pass games of your fam"):
+    with pytest.raises(InputError, match=r"^family: .* 'mine' \(Doubled\); pass it to evalu"):
         incontext.family_of(tmp_path)
+    record = incontext.evaluate_saved(
+        tmp_path, family=family, games=2, rounds=8, search=16, opponent_games=2
+    )
+    again = incontext.evaluate(players, family.sample(2, key=1), 8, 2, search=16, opponent_games=2)
+    np.testing.assert_array_equal(record.arrays["gap/players"], again.arrays["gap/players"])
+    with pytest.raises(InputError, match=r"^family: expected 2 x 2 actions, found 3 x 3 actions"):
+        incontext.evaluate_saved(tmp_path, family=families.uniform(3))
+    with pytest.raises(InputError, match=r"^kind: expected None for these players or this family"):
+        incontext.evaluate_saved(family=families.uniform(3), name="any", kind="binary")
     with pytest.raises(InputError, match=r"^family: expected rewards in \[0, 1\], found \["):
         incontext.pretrain(families.Family("mine", (2, 2), Doubled(2.0, inner)), config, key=0)

@@ -99,8 +99,7 @@ def find_family(
         for option, value in {"base": base, "scale": scale, **more}.items():
             if value is not None:
                 raise InputError(option, f"no value with {name}, which decides it", value)
-        pairs = [setting(text) for text in settings]
-        return load_object(name, _is_family, "a family", argument="family", settings=pairs)
+        return load_family(name, settings)
     if name not in FAMILIES:
         close = get_close_matches(name, FAMILIES, n=1)
         more_help = f"did you mean {close[0]}?" if close else ""
@@ -145,10 +144,22 @@ LEARNERS = (
 )
 
 
-def _is_family(found: Any) -> bool:
+def load_family(name: str, settings: Sequence[str] = ()) -> Any:
+    """Load a family of the user's own code.
+
+    >>> load_family("math:pi")
+    Traceback (most recent call last):
+    ...
+    equipoise.core.errors.InputError: family: expected a family, or a function that returns one,
+    found math:pi, of type float
+    """
     from equipoise.games.families import Family
 
-    return isinstance(found, Family)
+    def is_family(found: Any) -> bool:
+        return isinstance(found, Family)
+
+    pairs = [setting(text) for text in settings]
+    return load_object(name, is_family, "a family", argument="family", settings=pairs)
 
 
 def _find_network(path: Path, settings: Sequence[str], trips: Path | None) -> Any:

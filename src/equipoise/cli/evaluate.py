@@ -7,7 +7,14 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 import equipoise as eq
-from equipoise.cli._inputs import MixedKind, Noise, check_counts, check_folder, check_seed
+from equipoise.cli._inputs import (
+    MixedKind,
+    Noise,
+    check_counts,
+    check_folder,
+    check_seed,
+    load_family,
+)
 from equipoise.cli._main import Interrupted
 from equipoise.cli._output import (
     print_json,
@@ -17,6 +24,7 @@ from equipoise.cli._output import (
     write_run_page,
 )
 from equipoise.cli._parsing import COMMON, CommonOptions
+from equipoise.core.errors import InputError
 
 #: Tables to print, in this order: name in the record -> title.
 TITLES = {
@@ -36,12 +44,14 @@ class Evaluate:
     """Compare pre-trained players with learners, static policies and opponents.
 
     PLAYERS is a folder that `equipoise pretrain` wrote, or the name of players that come with the
-    package. New games are drawn from the family that the players were trained on. With --run, a
-    folder keeps the record and a report with figures. Ctrl-C prints the tables of what is finished.
+    package. New games are drawn from the family that the players were trained on, or from one of
+    your own. With --run, a folder keeps the record and a report with figures. Ctrl-C prints the
+    tables of what is finished.
 
     Examples:
       equipoise evaluate iid3 --games 1000
       equipoise evaluate runs/iid3 --rounds 1024 --run runs/iid3-evaluated
+      equipoise evaluate runs/mine --family mine.py:family
       equipoise evaluate any --kind binary --actions 2 --columns 5 --noise bernoulli
     """
 
@@ -65,6 +75,9 @@ class Evaluate:
 
     # -- game
 
+    #: Draw games from this family of your own instead, MODULE:OBJECT such as mine.py:family, whose
+    #: code is run. Players that were trained on a family of your own need it.
+    family: Annotated[str | None, tyro.conf.arg(metavar="MODULE:OBJECT")] = None
     #: Kind of games to draw. Only for players for games of any size. Default: uniform.
     kind: MixedKind | None = None
     #: Number of actions of the row player, for players of any size. Default: 3.
@@ -97,6 +110,11 @@ class Evaluate:
         if self.actions is not None or self.columns is not None:
             rows = 3 if self.actions is None else self.actions
             asked["actions"] = (rows, rows if self.columns is None else self.columns)
+        if self.family is not None:
+            for name in ("kind", "actions", "columns", "states"):
+                if (value := getattr(self, name)) is not None:
+                    raise InputError(name, f"no value with {self.family}, which decides it", value)
+            asked["family"] = load_family(self.family)
         if self.run is not None:
             check_folder(self.run)
         try:

@@ -64,7 +64,7 @@ def _check_restorable(described: Any) -> None:
     listed = kind != "ListedGames" or (isinstance(rewards, dict) and "listed" in rewards)
     if isinstance(kind, str) and not (kind in _KNOWN and listed):
         expected = "a family of this library that its description contains"
-        hint = "pass games of your family to equipoise.incontext.evaluate"
+        hint = "pass it to evaluate_saved as `family` (--family MODULE:OBJECT)"
         raise InputError("family", expected, f"{described.get('name')!r} ({kind})", hint)
 
 

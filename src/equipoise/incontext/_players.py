@@ -93,7 +93,7 @@ class Player(ContextLearner):
     def init(self, spec: Spec) -> PlayerState:
         """Return the state after reading the opening tokens."""
         if isinstance(self.tokens, AnySize):
-            check_shape(self.tokens, (spec.actions,), spec.states)
+            check_shape(self.tokens, (spec.actions,), spec.states, "games")
             book = self.tokens.begin(spec.actions, spec.states, spec.start, spec.discount)
             return self.begin(
                 eqx.tree_at(lambda b: b.shown, book, jnp.asarray(self.watching)), spec.rounds

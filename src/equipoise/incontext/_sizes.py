@@ -19,22 +19,24 @@ def check_games(games: Any, name: str = "games", also: str = "") -> None:
         games.check_stationary_zero_sum(name)
 
 
-def check_size(players: Any, actions: tuple[int, int], states: int | None) -> None:
-    """Raise unless the players can play games of this size."""
+def check_size(
+    players: Any, actions: tuple[int, int], states: int | None, name: str = "games"
+) -> None:
+    """Raise unless the players can play games of this size; errors call the argument `name`."""
     if isinstance(players.tokens, AnySize):
-        check_shape(players.tokens, actions, states)
+        check_shape(players.tokens, actions, states, name)
     elif (actions, states) != (players.actions, players.states):
-        raise InputError("games", shape(players.actions, players.states), shape(actions, states))
+        raise InputError(name, shape(players.actions, players.states), shape(actions, states))
 
 
-def check_shape(tokens: AnySize, actions: tuple[int, ...], states: int | None) -> None:
+def check_shape(tokens: AnySize, actions: tuple[int, ...], states: int | None, name: str) -> None:
     """Raise unless games of this shape fit the tokens of players of any size."""
     most = tokens.states
     fits = states is None if most is None else states is not None and states <= most
     if not fits or not all(FEWEST <= count <= tokens.actions for count in actions):
         expected = "matrix games" if most is None else f"Markov games of at most {most} states"
         expected += f" with {FEWEST} to {tokens.actions} actions for each player"
-        raise InputError("games", expected, shape(actions, states))
+        raise InputError(name, expected, shape(actions, states))
 
 
 def shape(actions: tuple[int, ...], states: int | None) -> str:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from equipoise import dynamics
 from equipoise.certificates import certify
-from equipoise.core import InputError, checks
+from equipoise.core import InputError, checks, weights
 from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
 from equipoise.dynamics import LEARNERS, NOISES, Learner, Noise, Trace, game_keys
@@ -23,7 +23,7 @@ from equipoise.incontext._evaluated import PLAYERS, record_of
 from equipoise.incontext._files import description, family_of, load
 from equipoise.incontext._named import play
 from equipoise.incontext._players import SEATS, Players, check_players
-from equipoise.incontext._sizes import check_games
+from equipoise.incontext._sizes import check_games, check_size
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
 from equipoise.runs import Record, Run, Unfinished, interruptible, resumable
@@ -280,6 +280,7 @@ def evaluate_saved(
     kind: str | None = None,
     actions: tuple[int, int] | None = None,
     states: int | None = None,
+    family: Family | None = None,
     seed: int = 1,
     run: str | os.PathLike[str] | None = None,
 ) -> Record:
@@ -296,6 +297,8 @@ def evaluate_saved(
     - `kind`, `actions`, `states`: for players of any size, the games to draw: one of the kinds of
       `games.families.mixture` (default "uniform"), both numbers of actions (default (3, 3)), and
       for players of Markov games the number of states (default 3).
+    - `family`: family to draw games from instead. Players of a family of your own need it: their
+      folder does not contain its code.
     - `search`, `opponent_games`: as in `evaluate`.
     - `run`: a folder that keeps finished parts and the record; the same call resumes from it.
 
@@ -308,30 +311,32 @@ def evaluate_saved(
     >>> eq.incontext.evaluate_saved("tiny", games=8, rounds=20, search=40).config["rounds"]
     20
     """
-    described, players, family = description(name), load(name), family_of(name)
+    described, players = description(name), load(name)
+    source = family_of(name) if family is None else family
+    check_size(players, source.actions, source.states, "family")
     for argument, value in {"kind": kind, "actions": actions, "states": states}.items():
         fits = players.any_size and (argument != "states" or players.states is not None)
-        if value is not None and not fits:
-            raise InputError(argument, "None for these players", value)
-    if players.any_size:
+        if value is not None and not (fits and family is None):
+            raise InputError(argument, "None for these players or this family", value)
+    if players.any_size and family is None:
         places = None if players.states is None else states or 3
-        family = mixture(actions or (3, 3), kinds=kind or "uniform", states=places)
+        source = mixture(actions or (3, 3), kinds=kind or "uniform", states=places)
     if noise not in NOISES:
         raise InputError("noise", f"one of {', '.join(NOISES)}", repr(noise))
     config = {
         "players": os.fspath(name),
         "parameters": players.parameters,
         "seeds": players.seeds,
-        "family": files.describe_family(family),
+        "family": files.describe_family(source),
         "games": checks.check_count("games", games),
         "rounds": min(described["config"]["rounds"], LONGEST) if rounds is None else rounds,
         **{"search": search, "opponent_games": opponent_games, "noise": noise, "seed": seed},
     }
     sizes = {name: config[name] for name in ("rounds", "search", "opponent_games")}
+    drawn, law = source.held_out.sample(games, key=seed), NOISES[noise]
 
     def measure(folder: Run | None) -> Record:
-        drawn, law = family.held_out.sample(games, key=seed), NOISES[noise]
-        options: Any = {"training": family, "noise": law, "run": folder, **sizes}
+        options: Any = {"training": source, "noise": law, "run": folder, **sizes}
         try:
             return replace(evaluate(players, drawn, key=seed + 1, **options), config=config)
         except Unfinished as end:
@@ -341,7 +346,9 @@ def evaluate_saved(
 
     if run is None:
         return measure(None)
-    with Run.start(run, {**config, "weights": files.fingerprint(players)}) as folder:
+    # The description of a family does not say what its code draws.
+    drawings = {} if family is None else {"drawn": weights.fingerprint(weights.named(drawn))}
+    with Run.start(run, {**config, "weights": files.fingerprint(players), **drawings}) as folder:
         return folder.record() if folder.finished else folder.finish(measure(folder))
 
 
