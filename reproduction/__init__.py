@@ -98,7 +98,7 @@ class Figure:
 
 
 def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
 def _figure(entry: dict[str, Any]) -> Figure:

@@ -52,7 +52,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of the experiment. `Config.quick()` takes a minute or two.
+    """Settings of the experiment. `Config.quick()` takes a minute.
 
     **Example**
 
@@ -128,7 +128,7 @@ class Config:
             widths=(32,),
             default=(16, 2, 32),
             seeds=1,
-            steps=100,
+            steps=80,
             batch=16,
             test_games=64,
             built_games=8,

@@ -39,13 +39,13 @@ DATA = {"fresh": "#2b8cc4", "fixed": "#d55e00"}
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of the experiment. `Config.quick()` takes a minute or two.
+    """Settings of the experiment. `Config.quick()` takes half a minute.
 
     **Example**
 
     >>> from reproduction import in_context_stopping
     >>> in_context_stopping.Config().bases, in_context_stopping.Config.quick().bases
-    (12, 2)
+    (12, 4)
     """
 
     #: Numbers of actions.
@@ -78,9 +78,9 @@ class Config:
         """Return a config with fewer and shorter trainings.
 
         >>> Config.quick().actions
-        (2, 3)
+        (2,)
         """
-        small = cls(actions=(2, 3), bases=2, rounds=8, long_rounds=32, steps=100)
+        small = cls(actions=(2,), bases=4, rounds=8, long_rounds=32, steps=80)
         return replace(small, **changes)
 
     @property

@@ -38,7 +38,7 @@ COLOURS = (
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of the experiment. `Config.quick()` takes about two minutes on two cores.
+    """Settings of the experiment. `Config.quick()` takes about a minute.
 
     >>> Config().actions
     (2, 3, 5, 10)
@@ -72,9 +72,9 @@ class Config:
         """Return a config with the same panels, fewer rounds and fewer games.
 
         >>> Config.quick().rounds
-        10000
+        3000
         """
-        return cls(games=32, seeds=2, rounds=10_000, markov_rounds=10_000)
+        return cls(games=32, seeds=2, rounds=3000, markov_rounds=3000)
 
 
 def run(config: Config, key: int = 0) -> Record:

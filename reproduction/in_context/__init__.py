@@ -57,7 +57,7 @@ class Config:
 
     >>> from reproduction import in_context
     >>> in_context.Config().parts[:3], in_context.Config.quick().seeds
-    (('matrix-2', 'matrix-3', 'matrix-5'), 2)
+    (('matrix-2', 'matrix-3', 'matrix-5'), 1)
     """
 
     #: Numbers of actions of the matrix games, one part for each.
@@ -118,20 +118,22 @@ class Config:
 
     @classmethod
     def quick(cls, **changes: Any) -> "Config":
-        """Return a config with the same parts at reduced size.
+        """Return a config with fewer panels, at reduced size.
 
         >>> Config.quick().rounds
-        32
+        16
         """
         small = cls(
+            actions=(2, 3),
+            states=(2,),
             scales=(0.1,),
-            seeds=2,
-            rounds=32,
-            markov_rounds=32,
-            lengths=(8, 16),
+            seeds=1,
+            rounds=16,
+            markov_rounds=16,
+            lengths=(8,),
             sizes=((1, 32), (2, 64)),
-            training_games=(5, 50),
-            steps=100,
+            training_games=(5,),
+            steps=80,
             precision="float32",
             batch=16,
             paper_batch=16,
@@ -246,7 +248,7 @@ def run(config: Config, key: int = 0, folder: str | os.PathLike[str] | None = No
     ... )
     >>> record = in_context.run(small)
     >>> record.arrays["A=2|iid|omd"].shape, record.arrays["A=2|x"].tolist()
-    ((2, 4), [1, 2, 4, 8])
+    ((1, 4), [1, 2, 4, 8])
     """
     records = [
         kept(

@@ -46,7 +46,7 @@ def test_sizes_of_models():
         "of 1 x 32, 2 x 64 and 4 x 128 are {}, {} and {}; after 256 rounds they are {}, {} and {}."
     )
     assert sentence.format(*early, *late) in prose("in-context")
-    ends = [gap("in-context-quick/1", panel="sizes", player=model, x=32) for model in models[:2]]
+    ends = [gap("in-context/1-cpu", panel="sizes", player=model, x=32) for model in models[:2]]
     sentence = "Models of 1 x 32 and 2 x 64 (layers x width) end at {} and {}."
     assert sentence.format(*ends) in prose("in-context")
 

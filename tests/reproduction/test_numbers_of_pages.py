@@ -71,7 +71,7 @@ def page(name):
 
 def records_in(text):
     """Folders of the records that a text refers to."""
-    names = re.findall(r"(?:in-context|in-context-quick|interaction-rank|aggregative)/[\w-]+", text)
+    names = re.findall(r"(?:in-context|interaction-rank|aggregative)/[\w-]+", text)
     return {name for name in names if (FOLDER / name / "record.json").exists()}
 
 

@@ -359,7 +359,7 @@ def test_numbers_of_players():
 
 
 def test_numbers_of_training_games():
-    arrays = Record.load(FOLDER / "in-context-quick/1").arrays
+    arrays = Record.load(FOLDER / "in-context/1-cpu").arrays
     page = " ".join((FOLDER / "in-context.md").read_text().split())
 
     def ends(family, preset):
