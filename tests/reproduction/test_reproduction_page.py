@@ -82,7 +82,7 @@ def test_every_outcome_begins_with_a_word_that_the_page_defines():
     rows = rows_of_claims()
     assert len(rows) > 60
     for row in rows:
-        assert len(row) in (4, 5), row[0]
+        assert len(row) == 5, row[0]
         assert row[1].startswith(WORDS), row[:2]
         # A change has to be named.
         assert not row[1].startswith("reproduced with a change") or row[1][24] == ":", row[:2]
@@ -91,9 +91,9 @@ def test_every_outcome_begins_with_a_word_that_the_page_defines():
 
 
 def test_every_file_that_is_named_exists():
-    """The tables of the second and third paper name the file of every claim about code."""
-    rows = [row for row in rows_of_claims() if len(row) == 5]
-    assert len(rows) > 40
+    """The tables name the file of every claim about code."""
+    rows = rows_of_claims()
+    assert len(rows) > 60
     for row in rows:
         names = re.findall(r"`([^`]+)`", row[3])
         for name in names:
