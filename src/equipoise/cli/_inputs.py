@@ -134,8 +134,16 @@ FAMILIES = ("uniform", "gaussian", "perturbed", "mixture")
 #: `equipoise.dynamics.LEARNERS`, repeated here because importing those imports JAX.
 Noise = Literal["exact", "bernoulli", "gaussian"]
 MixedKind = Literal[
-    *("uniform", "normal", "sparse", "binary", "narrow"),
-    *("symmetric", "cyclic", "dominated", "known", "low-rank"),
+    "uniform",
+    "normal",
+    "sparse",
+    "binary",
+    "narrow",
+    "symmetric",
+    "cyclic",
+    "dominated",
+    "known",
+    "low-rank",
 ]
 LEARNERS = (
     *("omd", "omd-vanishing", "omd-printed-constants", "omd-printed-signs"),

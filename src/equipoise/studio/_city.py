@@ -143,7 +143,7 @@ def _solve(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     game, _, said = _changed(base, request)
     before = studio.kept.setdefault("flows", {})
     options: dict[str, Any] = {"tolerance": _TOLERANCE, "time_limit": _SECONDS}
-    solution = eq.solve(game, **options, start=before.get(key))
+    solution: Any = eq.solve(game, **options, start=before.get(key))
     before.clear()
     before[key] = solution
     flows = solution.policy.total

@@ -38,6 +38,8 @@ __all__ = [
     "solve_with_rationals",
 ]
 
-_BY_JAX = dict.fromkeys(("Optimum", "pivot_to_optimum"), "equipoise.core.zerosum._pivot")
+_BY_JAX: dict[str, str | None] = dict.fromkeys(
+    ("Optimum", "pivot_to_optimum"), "equipoise.core.zerosum._pivot"
+)
 
 __getattr__, __dir__ = load_on_first_use(__name__, _BY_JAX)
