@@ -1,5 +1,6 @@
 """The measures of a certificate follow from its gains; statuses say whether all is well."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -152,6 +153,17 @@ def test_a_status_is_ok_when_every_game_is():
     assert good.ok is True
     assert str(good) == "solved: all met 1e-9."
     assert Status("inexact", "raise the budget.", np.array([True, False])).ok is False
+
+
+def test_a_message_that_is_made_when_it_is_read_is_like_any_other():
+    status = eq.solve(eq.MatrixGame([[3, 1], [2, 0]])).status
+    copies = copy.deepcopy(status), copy.copy(status)
+    more = dataclasses.replace(status, message=f"{status.message}; and more")
+    assert [str(other) for other in copies] == [str(status)] * 2
+    assert copies[0] == copies[1] == status != more
+    assert more.message.startswith("no player gains more than ")
+    with pytest.raises(AttributeError, match="'Status' object has no attribute 'mesage'"):
+        _ = status.mesage
 
 
 def test_solutions_do_not_share_their_stats(certificate):

@@ -13,6 +13,8 @@ from equipoise.solvers import _bimatrix, _general
 
 RNG = np.random.default_rng(0)
 DILEMMA = eq.NormalFormGame([[[3, 0], [5, 1]], [[3, 5], [0, 1]]])
+SEVENTHS = [[3, -1], [-2, 1]]  # no equilibrium in binary fractions
+UNEVEN = 1e6 * RNG.normal(size=(2, 20, 20))
 
 
 class TestNormalForms:
@@ -434,6 +436,8 @@ def pulled(**known):
         (pulled(lipschitz=10.0), {}, "not solved", "declare the `curvature`"),
         (pulled(curvature=3.0), {"tolerance": 1e-300}, "not solved", "includes rounding"),
         (DILEMMA, {"tolerance": 1e-18}, "not solved", "includes rounding"),
+        (eq.MatrixGame(SEVENTHS), {"tolerance": 1e-15}, "not solved", "includes rounding"),
+        (eq.MatrixGame(UNEVEN), {"tolerance": 1e-15}, "not solved", "too few digits"),
         (DILEMMA, {"tolerance": 1e-18, "concept": "ce"}, "not solved", "includes rounding"),
         (
             eq.NormalFormGame(1e200 * RNG.random((3, 3, 3, 3))),

@@ -4,7 +4,7 @@ import decimal
 import enum
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
@@ -531,6 +531,30 @@ class Status:
             raise ValueError(f"name: expected one of {known}, found {self.name!r}") from None
         if type(self.solved) is np.ndarray or not hasattr(self.solved, "devices"):
             object.__setattr__(self, "solved", np.asarray(self.solved, bool))
+
+    @classmethod
+    def computed(cls, name: Outcome, words: Callable[[], str], solved: np.ndarray) -> "Status":
+        """Build a status from checked parts; `words` makes its message when it is first read.
+
+        Formatting a message takes longer than solving a small game.
+
+        **Example**
+
+        >>> import numpy as np
+        >>> from equipoise.core import Outcome, Status
+        >>> Status.computed(Outcome.SOLVED, lambda: "no player gains", np.array(True)).message
+        'no player gains'
+        """
+        status = object.__new__(cls)
+        vars(status).update(name=name, solved=solved, _words=words)
+        return status
+
+    def __getattr__(self, name: str) -> str:
+        words = vars(self).get("_words") if name == "message" else None
+        if words is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        object.__setattr__(self, name, words())
+        return self.message
 
     @property
     def ok(self) -> bool:

@@ -65,9 +65,7 @@ class RewardFunction(Value):
         self.contexts = checks.check_count("contexts", contexts)
         self.rank = self.agents if rank is None else checks.check_count("rank", rank)
         if self.rank > self.agents:
-            raise ValueError(
-                f"rank: expected at most {self.agents}, the number of agents, found {rank}"
-            )
+            raise InputError("rank", f"at most {self.agents}, the number of agents", rank)
         for name, value in (("lipschitz", lipschitz), ("curvature", curvature)):
             if value is not None:
                 checks.check_range(name, value, 0.0, np.inf, high_open=True)
@@ -260,9 +258,7 @@ class ContinuousGame(SingleGame):
         begun = read_only("initial", begun)
         full = (self.contexts, self.agents, states)
         if begun.ndim not in (1, 2, 3) or begun.shape != full[-begun.ndim :]:
-            raise ValueError(
-                f"initial: expected shape {full[2:]}, {full[1:]} or {full}, found {begun.shape}"
-            )
+            raise InputError("initial", f"shape {full[2:]}, {full[1:]} or {full}", begun.shape)
         begun = frozen(checks.check_probabilities("initial", begun))
         return array, np.broadcast_to(begun, full)
 
@@ -414,10 +410,8 @@ def _check_chances(transitions: np.ndarray) -> None:
     total[..., 0] -= 1.0
     if np.abs(total).max() > checks.PROBABILITY_TOLERANCE:
         where = checks.first_index(np.abs(total).max(-1) > checks.PROBABILITY_TOLERANCE)
-        raise ValueError(
-            "transitions: expected probabilities that sum to 1 for every action; found another "
-            f"sum in state {where[1]}"
-        )
+        expected = "probabilities that sum to 1 for every action"
+        raise InputError("transitions", expected, f"another sum in state {where[1]}")
     lowest, point = polynomials.maximum(-transitions)
     if lowest.max() > checks.PROBABILITY_TOLERANCE:
         where = checks.first_index(lowest > checks.PROBABILITY_TOLERANCE)

@@ -64,7 +64,8 @@ class MatrixGame(BatchedGame):
 
     def describe(self) -> str:
         """Return a one-line description of the game."""
-        return f"{self._counted('zero-sum matrix game')}, {' x '.join(map(str, self.actions))}"
+        rows, columns = self.payoff.shape[-2:]
+        return f"{self._counted('zero-sum matrix game')}, {rows} x {columns}"
 
     def __getitem__(self, index: Any) -> "MatrixGame":
         """Return one game of a batch, or a slice of the batch."""

@@ -1,6 +1,7 @@
 """Nash equilibria of batches of zero-sum matrix games."""
 
 import time
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -45,8 +46,7 @@ def solve_matrix(game: MatrixGame, *, tolerance: float | None = None) -> Solutio
             certificate,
             allowed,
             ", ".join(helped),
-            "raise `tolerance`, or rescale the payoffs to a smaller range, since float64 keeps "
-            "about 16 digits of the largest payoff",
+            "float64 has too few digits for this tolerance: raise `tolerance`",
         ),
         tolerance=allowed,
         stats={
@@ -95,25 +95,39 @@ def make_status(
 ) -> Status:
     """Compare the proven bounds on all gains with the tolerance of every game, or every player.
 
-    `how` says how the policy was computed, and `advice` what helps if a game is not solved.
+    `how` says how the policy was computed, and `advice` what helps if some gain exceeds its
+    tolerance. If only a bound does, `ROUNDING` is said instead.
     """
     if allowed.ndim == 0:  # plain floats are faster for a single game
-        upper, low = float(certificate.max_upper), float(allowed)
-        games, high, missed, solved = 1, low, int(not upper <= low), np.asarray(upper <= low)
-        gain = float(certificate.max_gain)
+        ok = float(certificate.max_upper) <= float(allowed)
+        solved = np.asarray(ok)
     else:
         with doubles(allowed):
             if allowed.ndim < certificate.upper.ndim:
                 solved = certificate.max_upper <= allowed
             else:
                 solved = smallest(certificate.upper <= allowed)
-            games, missed = solved.size, 0 if solved.all() else int((~solved).sum())
-            numbers = certificate.gains.max(), certificate.upper.max(), allowed.min(), allowed.max()
-            gain, upper, low, high = (float(x) for x in numbers)
+            ok = bool(solved.all())
+    name = Outcome.SOLVED if ok else Outcome.NOT_SOLVED
+    return Status.computed(
+        name, partial(_describe, certificate, allowed, solved, how, advice, who), solved
+    )
+
+
+def _describe(
+    certificate: Certificate, allowed: Any, solved: Any, how: str, advice: str, who: str
+) -> str:
+    with doubles(allowed):
+        numbers = certificate.gains.max(), certificate.upper.max(), allowed.min(), allowed.max()
+        gain, upper, low, high = (float(x) for x in numbers)
+        games, met = solved.size, int(solved.sum())
     said = [f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}"]
     message = f"{describe_gains(gain, upper, who)} ({', '.join(said + [how] * bool(how))})"
     if games > 1:
-        message = f"{games - missed:,} of {games:,} games met their tolerance; {message}"
-    if not missed:
-        return Status(Outcome.SOLVED, message, solved)
-    return Status(Outcome.NOT_SOLVED, f"{message}: {advice}" if advice else message, solved)
+        message = f"{met:,} of {games:,} games met their tolerance; {message}"
+    if not advice or met == games:
+        return message
+    gains = certificate.gains if allowed.ndim == certificate.gains.ndim else certificate.max_gain
+    with doubles(allowed):
+        narrow = bool((gains <= allowed).all())
+    return f"{message}: {ROUNDING if narrow else advice}"
