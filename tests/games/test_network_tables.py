@@ -94,7 +94,7 @@ class TestFlows:
     @pytest.mark.parametrize(
         "text",
         [
-            "from;to;name;flow;cost\nx;y;;4;7\nx;z;Elm St;0;8\ny;z;;4;9\n",
+            "sep=;\nfrom;to;name;flow;cost\nx;y;;4;7\nx;z;Elm St;0;8\ny;z;;4;9\n",
             "from\tto\tname\tflow\tcost\nx\ty\t\t4\t7\nx\tz\tElm St\t0\t8\ny\tz\t\t4\t\n",
             "\tfrom\tto\tflow\n7\tx\ty\t4\n8\tx\tz\t0\n9\ty\tz\t4\n",
             "name,from,to,flow\n,x,y,4\n,x,z,0\n,y,z,4\n",

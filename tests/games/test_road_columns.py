@@ -95,7 +95,7 @@ class TestColumns:
                 "volume": [5, 6],
                 "direction": [1] * 2,
             },
-            {"from": ["Elm", "Oak"], "to": ["Ash", "Ash"], "time": [9, 9]},
+            {"from": ["Elm", "Oak"], "to": ["Ash", "Ash"], "time": [10.0, 12.0]},
             {"fft": [10.0, 12.0]},
         ],
     )
@@ -107,6 +107,7 @@ class TestColumns:
         [
             ({"free_flow": None}, {}, "a column free_flow .* no column of costs"),
             ({"fft": [10.0, 13.0]}, {}, "one column free_flow, found free_flow and fft"),
+            ({"time": [14.0, 13.0]}, {}, "one column free_flow, found free_flow and time"),
             ({"direction": [1, 0]}, {}, "one row for each direction"),
             ({"capacity": ["2000", "many"]}, {}, "'capacity', found 'many' in row 2"),
             ({"capacity": [2000, None]}, {}, "'capacity', found 'None' in row 2"),
@@ -158,10 +159,10 @@ class TestFiles:
                 "origin,destination,demand\n1,2,3000\n",
             ),
             (
-                "\ufeffFrom;To;Name;Free flow time (min);capacity;alpha;beta\n"
+                "\ufeffsep=;\nFrom;To;Name;Free flow time (min);capacity;alpha;beta\n"
                 '1;2;"Elm; St";10,0;2.000;0,15;4\n'
                 "1;2;;12,0;1.500;0,3;3\n\n",
-                "o;d;trips\n1;2;3.000,0\n",
+                '"SEP=;"\r\no;d;trips\r\n1;2;3.000,0\r\n',
             ),
             (
                 "a_node\tb_node\tfft\tcapacity\tb\tpower\n1\t2\t10.0\t2000\t0.15\t4\n"

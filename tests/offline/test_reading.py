@@ -51,6 +51,7 @@ READ = [
         "actions: HIGH, High, high, low",
     ),
     ("decimal-commas", {}, WEEK | {"rewards": [[1234, 2345]]}, ""),
+    ("separator", {}, WEEK | {"rewards": [[1.5, 2.25]]}, ""),
     ("whole-thousands", {}, WEEK | {"rewards": [[1234, 987]]}, ""),
     ("semicolons-and-points", {}, WEEK | {"rewards": [[1.234, 0.987]]}, ""),
     ("either-mark", {"decimal": ","}, WEEK | {"rewards": [[1234, 2987]]}, ""),
@@ -85,7 +86,7 @@ READ = [
 
 def read(name, **options):
     path = TABLES / f"{name}.csv"
-    columns = path.read_text().splitlines()[0].replace(";", ",").split(",")
+    columns = path.read_text().removeprefix("sep=;\n").splitlines()[0].replace(";", ",").split(",")
     roles = {"time": columns[0], "agent": columns[1], "action": "price", "reward": "profit"}
     return eq.offline.Log.read(path, **(roles | options))
 
@@ -219,6 +220,7 @@ _DAYS = [datetime(2022, 12, 30, 9) + timedelta(days=step) for step in range(60)]
     [
         *("{0:%Y-%m-%d}", "{0.day}-{0:%b-%y}", "{0:%a, %d %b %Y}", "{0:%A, %B} {0.day}, {0.year}"),
         *("{0:%a %d.%m.%y}", "{0:%d%m%Y}", "{0:%m%d%Y}", "{0:%d %b %Y %H:%M:%S GMT}", "{0:%d%b%Y}"),
+        *("{0:%y%m%d}", "{0:%d%m%y}", "{0:%m%d%y}"),
         *("{0:%Y-%b-%d}", "{0:%d/%m/%Y %H:%M:%S}.250", "{0:%Y-%m-%dT%H:%M:%S%z}Z"),
     ],
 )
@@ -240,6 +242,8 @@ def test_days_are_in_the_order_of_time_in_every_style(style):
         ["2022 December", "2023 January", "2023 February", "2023 March"],
         [11.2022, 12.2022, 1.2023, 2.2023],
         [112022, 122022, 12023, 22023],
+        [991230, 991231, 101, 102],
+        [10150, 10151, 10250, 10251],
         ["9:30 AM", "11:00 AM", "12:30 PM", "1:00 PM"],
         ["2023-01-05 10:00", "2023-01-05T11:00", "2023-01-05 1:00 PM", "2023-01-05 13:00:00.5"],
         [
@@ -267,6 +271,7 @@ def test_times_are_in_the_order_of_time(times):
         (["W1-22", "W2-22", "W1-23", "W2-23"], "dates in a known format"),
         (["5 janv. 2023", "6 janv. 2023", "7 févr. 2023", "8 févr. 2023"], "dates in"),
         (["2023-01-05", "2023-01-06", "later", "2023-01-07"], "dates in column week"),
+        ([10123, 20123, 10223, 20223], "found '010123', whose year may come first or last"),
         (["2023-01-05 10:00Z", "2023-01-05 11:00", "2023-01-05 12:00Z"], "all have a time zone"),
         ([f"Jan {day:02}" for day in range(1, 20)], "dates with a year in column week"),
         ([5012023, 6022023, 7032023], "show which number is the day"),

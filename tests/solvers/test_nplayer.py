@@ -109,10 +109,13 @@ def test_polish_ends_at_the_equilibrium_nearby():
     payoffs = np.zeros((3, 2, 2, 2))
     for cell in np.ndindex(2, 2, 2):
         payoffs[:, *cell] = [0.75 if own else float(any(cell)) for own in cell]
-    near = [np.array([1.0 - p, p]) for p in (0.6, 0.45, 0.55)]
-    found = polish(Replies(payoffs), near, np.ones(6, bool))
-    assert found is not None
-    np.testing.assert_allclose(found, 0.5, atol=1e-12)
+    pennies = np.array([[[1.0, -1], [-1, 1]], [[-1, 1], [1, -1]]])  # one step is exact
+    for table in (payoffs, pennies):
+        for start in ((0.6, 0.45, 0.55), (0.5, 0.5, 0.5)):
+            near = [np.array([1.0 - p, p]) for p in start[: len(table)]]
+            found = polish(Replies(table), near, np.ones(2 * len(table), bool))
+            assert found is not None
+            np.testing.assert_allclose(found, 0.5, atol=1e-12)
 
 
 def test_time_interruption_and_progress():

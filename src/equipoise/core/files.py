@@ -6,6 +6,7 @@ unchanged and the temporary file is removed (unless the process itself is killed
 """
 
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -99,6 +100,18 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if len(data) > _FROM_DEVICE:
         raise ValueError(f"{path}: expected a file, or at most 64 MB from a device, found more")
     return data
+
+
+def without_separator(text: str) -> tuple[str, str]:
+    r"""Return a table without the first line `sep=;`, and the separator that it names.
+
+    Spreadsheets write this line for themselves; it is no row. Without it, the separator is empty.
+
+    >>> without_separator("sep=;\r\na;b\r\n"), without_separator("a,b\n")
+    (('a;b\r\n', ';'), ('a,b\n', ''))
+    """
+    found = re.match(r'"?sep=([,;\t|])"?[ ,;|\t]*(\r\n|\n|\r|$)', text, re.IGNORECASE)
+    return (text[found.end() :], found[1]) if found else (text, "")
 
 
 def refuse_devices(path: str | os.PathLike[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.files import read_bytes
+from equipoise.core.files import read_bytes, without_separator
 
 #: Accepted column names: first ours, then those of other software.
 TAILS = ("tail", "init_node", "from", "from_node", "a_node", "edge_from", "from_node_id")
@@ -56,7 +56,7 @@ freeflowspeed maxspeed speedlimit speedkph type roadtype roadclass facilitytype 
 highway fclass priority spreadtype function modes alloweduses allow disallow oneway reversed area
 areatype estwidth landuse jurisdiction bridge tunnel access junction service bikefacility
 pedfacility parking flow flows volume volumes count counts observed observedflow aadt source target
-u v from to time"""
+u v from to"""
 #: Columns that cannot change the game, also with "link" or "edge" before them. Those that are
 #: accepted names as well are unused only if the table has another column for the same thing.
 UNUSED_LINK_COLUMNS = frozenset(_UNUSED.split())
@@ -282,9 +282,9 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Columns are separated by commas, semicolons or tabs. With semicolons, numbers may have a decimal
     comma; a point then separates thousands.
     """
-    text = text_of(path)
+    text, mark = without_separator(text_of(path))
     first = text.lstrip().partition("\n")[0]
-    mark = max(",;\t", key=first.count)
+    mark = mark or max(",;\t", key=first.count)
     try:
         rows = [
             [cell.strip() for cell in row]

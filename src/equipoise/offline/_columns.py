@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.core.extras import import_extra
-from equipoise.core.files import refuse_devices
+from equipoise.core.files import refuse_devices, without_separator
 
 #: Spellings of a missing entry, in lower case.
 MISSING = ("", "na", "n/a", "<na>", "nan", "nat", "null", "none")
@@ -91,9 +92,11 @@ def _lines(path: Path) -> tuple[list[list[str]], str, str]:
     for encoding, note in encodings.items():
         with open(path, newline="", encoding=encoding) as stream:
             try:
-                mark = max(",;\t|", key=stream.readline().count)
-                stream.seek(0)
-                return list(csv.reader(stream, delimiter=mark)), mark, note
+                rest, mark = without_separator(stream.readline())
+                if mark:  # that line is no row
+                    rest = stream.readline()
+                mark = mark or max(",;\t|", key=rest.count)
+                return list(csv.reader(chain([rest], stream), delimiter=mark)), mark, note
             except UnicodeDecodeError:
                 continue
     found = "bytes of another encoding"

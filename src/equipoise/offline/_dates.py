@@ -47,7 +47,7 @@ _PERIODS = (
     (re.compile(rf"(){_NAME}[\s/.,'-]*{_YEAR}"), (3, 2, 1)),
     (re.compile(rf"(){_NAME}[\s/.,'-]+(\d{{2}})"), (3, 2, 1)),
 )
-_HOUR = re.compile(_HOURS)
+_HOUR, _SIX = re.compile(_HOURS), re.compile(r"\d{6}")
 #: Largest number of a month, quarter, half or week of a year.
 _MOST = {"": 53, "Q": 4, "H": 2, "M": 12}
 _DAYS = "mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so"
@@ -94,6 +94,8 @@ def as_dates(
     ['2023-01', '2022-12']
     """
     known = list(dict.fromkeys(word for word in words.tolist() if word is not None))
+    if known and all(map(_SIX.fullmatch, known)):
+        return _six_digits(column, words, dayfirst)
     read = {word: _read(word) for word in known}
     kinds = [each.kind for each in read.values() if each is not None]
     if not kinds:
@@ -128,9 +130,9 @@ def as_dates(
 def as_joined_dates(
     column: str, numbers: np.ndarray, dayfirst: bool | None = None
 ) -> tuple[np.ndarray, str]:
-    """Write numbers such as 31012023, 12023 and 1.2023 as dates or months.
+    """Write numbers such as 31012023, 310123, 12023 and 1.2023 as dates or months.
 
-    Other numbers stay as they are, and so do 20230131 and 202301, which are in order.
+    Other numbers stay as they are, and so do 20230131, 230131 and 202301, which are in order.
 
     >>> as_joined_dates("day", np.array([5012023.0, 31012023.0]))[0].tolist()
     ['2023-01-05', '2023-01-31']
@@ -142,7 +144,8 @@ def as_joined_dates(
     known = np.unique(numbers[~np.isnan(numbers)])
     points = len(known) > 0 and bool((known % 1 != 0).all())
     whole = np.round(known * 10_000) if points else known
-    if not len(known) or whole[0] < 10**4 or whole[-1] >= 10**8 or (whole % 1).any():
+    least = 100 if len(known) and whole[-1] < 10**6 else 10**4
+    if not len(known) or whole[0] < least or whole[-1] >= 10**8 or (whole % 1).any():
         return numbers, ""
     if points and (np.abs(known * 10_000 - whole) > 1e-6).any():
         return numbers, ""
@@ -153,16 +156,60 @@ def as_joined_dates(
     # In a range of ordinary numbers, the first digits do not change while the last are years.
     years = ((year >= 1900) & (year < 2100)).all() and len(np.unique(rest)) > 1
     if not years or not (months.all() or (days.all() and not points)):
-        return numbers, ""
+        if points or whole[-1] >= 10**6:
+            return numbers, ""
+        words = [None if np.isnan(x) else f"{round(x):06}" for x in numbers.tolist()]
+        given = np.array(words, object)
+        dates, note = _six_digits(column, given, dayfirst)
+        return (numbers, "") if dates is given else (dates, note)
     cut = (lambda x: f"{x:06}"[:2] + "/" + f"{x:06}"[2:]) if months.all() else _slashes
     scale = 10_000 if points else 1
     words = [None if np.isnan(x) else cut(round(x * scale)) for x in numbers.tolist()]
     return as_dates(column, np.array(words, object), dayfirst)
 
 
-def _slashes(number: int) -> str:
-    digits = f"{number:08}"
+def _slashes(number: int | str) -> str:
+    digits = f"{number:08}" if isinstance(number, int) else number
     return f"{digits[:2]}/{digits[2:4]}/{digits[4:]}"
+
+
+def _six_digits(column: str, words: np.ndarray, dayfirst: bool | None) -> tuple[np.ndarray, str]:
+    """Write 310123 as a date. Leave 230131 and 202301, which are in order, and what is no date.
+
+    Raises an error if the year may come first or last, and the order of time depends on it.
+
+    >>> _six_digits("day", np.array(["310123", "010223", "310323"], object), None)[0].tolist()
+    ['2023-01-31', '2023-02-01', '2023-03-31']
+    """
+    known = sorted({word for word in words.tolist() if word is not None})
+    ends = [len({word[k : k + 2] for word in known}) for k in (0, 4)]
+
+    def dates(year: int, month: int, day: int) -> list[datetime]:
+        try:
+            parts = [[int(word[k : k + 2]) for k in (year, month, day)] for word in known]
+            return [datetime(_century(first), *rest) for first, *rest in parts]
+        except ValueError:
+            return []
+
+    if all(re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])", word) for word in known):
+        return words, ""
+    if all(re.fullmatch(r"(0[1-9]|1[0-2])(19|20)\d\d", word) for word in known):
+        months = [word and f"{word[:2]}/{word[2:]}" for word in words.tolist()]
+        return as_dates(column, np.array(months, object))
+    first, last = dates(0, 2, 4), [dates(4, 2, 0), dates(4, 0, 2)]
+    # In a range of ordinary numbers, the first digits change less often than the last.
+    last = last if len({word[:4] for word in known}) > ends[1] else []
+    if any(each != sorted(each) for each in last) and not (ends[0] <= _FEW_YEARS < ends[1]):
+        if first and dayfirst is None and not ends[1] <= _FEW_YEARS < ends[0]:
+            found = f"{known[0]!r}, whose year may come first or last"
+            expected = f"dates in column {column} that show which number is the year"
+            raise InputError("time", expected, found, _WAY_OUT)
+        slashed = [None if word is None else _slashes(word) for word in words.tolist()]
+        return as_dates(column, np.array(slashed, object), dayfirst)
+    if first == sorted(first):  # one century, or no dates
+        return words, ""
+    written = {word: f"{date:%Y-%m-%d}" for word, date in zip(known, first, strict=True)}
+    return np.array([written.get(word) for word in words.tolist()], object), ""
 
 
 def _plain(word: str) -> str:

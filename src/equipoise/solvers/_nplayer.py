@@ -155,9 +155,10 @@ def polish(
             values = np.array([worth[p] @ flat[p] for p in parts])
         error = np.concatenate([(worth - values[owner])[used], member @ flat - 1.0])
         size_of = float(np.abs(error).max())
-        if size_of < 1e-15 or (size_of < 1e-11 and size_of >= last):
+        settled = size_of < 1e-15 or (size_of < 1e-11 and size_of >= last)
+        last = min(last, size_of) if settled else size_of
+        if settled:
             break
-        last = size_of
         system[:size, :size] = slopes[np.ix_(used, used)]
         try:
             step = np.linalg.solve(system, -error)

@@ -71,13 +71,19 @@ def nothing_loaded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kept", "seconds"), [(True, kernels._LOADING), (False, kernels._COMPILING)]
+    ("kept", "loaded", "seconds"),
+    [
+        (True, {}, kernels._LOADING),
+        (True, {"extend_paths": len}, kernels._ANOTHER),  # Numba is there already
+        (False, {"extend_paths": len}, kernels._COMPILING),
+    ],
 )
 def test_machine_code_is_loaded_once_waiting_has_cost_as_much(
-    kept, seconds, nothing_loaded, monkeypatch
+    kept, loaded, seconds, nothing_loaded, monkeypatch
 ):
     monkeypatch.setattr(kernels._compile, "is_kept", lambda name: kept)
-    spent, each = 0.0, 0.1
+    kernels._loaded.update(loaded)
+    spent, each = 0.0, seconds / 4
     kernel = kernels._KERNELS["solve_games"]
     while kernels.choose("solve_games", (each - kernels._CALL) / kernel.slowdown)[1] == "Python":
         spent += each

@@ -61,8 +61,8 @@ _KERNELS = {
 }
 #: Overhead of a call in Python, in seconds.
 _CALL = 1e-4
-#: Time to load a group of kernels, and to compile it, in seconds.
-_LOADING, _COMPILING = 0.4, 8.0
+#: Time to load the first group of kernels, with Numba; another group; and to compile one: seconds.
+_LOADING, _ANOTHER, _COMPILING = 0.4, 0.02, 8.0
 #: Without Numba: seconds of Python from which compilation by JAX is worthwhile.
 _PATIENCE = 0.5
 #: Seconds of work from which starting threads is worthwhile.
@@ -120,7 +120,8 @@ def choose(name: str, seconds: float) -> tuple[Callable[..., int] | None, str]:
     slow = _CALL + seconds * kernel.slowdown
     if is_installed():
         spent = _spent[kernel.group] = _spent.get(kernel.group, 0.0) + slow
-        if spent > _COMPILING or (spent > _LOADING and _compile.is_kept(name)):
+        loading = _ANOTHER if _loaded else _LOADING
+        if spent > _COMPILING or (spent > loading and _compile.is_kept(name)):
             for other, row in _KERNELS.items():
                 if row.group == kernel.group:
                     load(other)

@@ -114,12 +114,16 @@ def lower(origin, low, start, out, heads, first, bound):
     while again:
         again = False
         for node in range(len(bound)):
-            if bound[node] == np.inf or (node < first and node != origin):
+            here = bound[node]
+            if here == np.inf or (node < first and node != origin):
                 continue
             for k in range(start[node], start[node + 1]):
-                most = rounded_down(bound[node], low[out[k]])
-                if bound[heads[out[k]]] > most:
-                    bound[heads[out[k]]], again = most, True
+                link = out[k]
+                if bound[heads[link]] < here + low[link]:
+                    continue  # nor is it larger than the next smaller number
+                most = rounded_down(here, low[link])
+                if bound[heads[link]] > most:
+                    bound[heads[link]], again = most, True
 
 
 @compiled()
@@ -140,10 +144,14 @@ def bounding_tree(origin, costs, low, start, out, heads, first, bound, distance,
         size -= 1
         if node < first and node != origin:
             continue
+        here = bound[node]
         for k in range(start[node], start[node + 1]):
             link = out[k]
-            to, length = heads[link], rounded_down(bound[node], low[link])
-            if length < bound[to] and place[to] != -2:
+            to = heads[link]
+            if place[to] == -2 or here + low[link] > bound[to]:
+                continue  # rounding downwards does not make it smaller
+            length = rounded_down(here, low[link])
+            if length < bound[to]:
                 bound[to], distance[to] = length, distance[node] + costs[link]
                 if place[to] == -1:
                     heap[size], place[to] = to, size
