@@ -19,6 +19,10 @@ from pathlib import Path
 _FROM_DEVICE = 64_000_000
 
 
+#: First line of a table that names the separator of its columns, as spreadsheets write it.
+SEPARATOR = re.compile(r'"?sep=([,;\t|])"?[ ,;\t|]*$', re.IGNORECASE | re.MULTILINE)
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the path of an empty temporary file that replaces `path` when the block succeeds.
@@ -100,18 +104,6 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if len(data) > _FROM_DEVICE:
         raise ValueError(f"{path}: expected a file, or at most 64 MB from a device, found more")
     return data
-
-
-def without_separator(text: str) -> tuple[str, str]:
-    r"""Return a table without the first line `sep=;`, and the separator that it names.
-
-    Spreadsheets write this line for themselves; it is no row. Without it, the separator is empty.
-
-    >>> without_separator("sep=;\r\na;b\r\n"), without_separator("a,b\n")
-    (('a;b\r\n', ';'), ('a,b\n', ''))
-    """
-    found = re.match(r'"?sep=([,;\t|])"?[ ,;|\t]*(\r\n|\n|\r|$)', text, re.IGNORECASE)
-    return (text[found.end() :], found[1]) if found else (text, "")
 
 
 def refuse_devices(path: str | os.PathLike[str]) -> None:

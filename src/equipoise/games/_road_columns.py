@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.core.errors import InputError
-from equipoise.core.files import read_bytes, without_separator
+from equipoise.core.files import SEPARATOR, read_bytes
 
 #: Accepted column names: first ours, then those of other software.
 TAILS = ("tail", "init_node", "from", "from_node", "a_node", "edge_from", "from_node_id")
@@ -269,11 +269,12 @@ def _is_number(cell: Any) -> bool:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return the text of a table: UTF-16 if its first bytes say so, otherwise UTF-8."""
+    """Return the text of a table, which is UTF-16 or UTF-8; a line `sep=;` before it is blank."""
     data = read_bytes(path)
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", errors="replace")
-    return data.decode("utf-8-sig", errors="replace")
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
+    named = SEPARATOR.match(text)
+    return text[named.end() :] if named else text
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -282,9 +283,9 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Columns are separated by commas, semicolons or tabs. With semicolons, numbers may have a decimal
     comma; a point then separates thousands.
     """
-    text, mark = without_separator(text_of(path))
+    text = text_of(path)
     first = text.lstrip().partition("\n")[0]
-    mark = mark or max(",;\t", key=first.count)
+    mark = max(",;\t", key=first.count)
     try:
         rows = [
             [cell.strip() for cell in row]

@@ -17,7 +17,7 @@ import numpy as np
 
 from equipoise.core import InputError
 from equipoise.core.extras import import_extra
-from equipoise.core.files import refuse_devices, without_separator
+from equipoise.core.files import SEPARATOR, refuse_devices
 
 #: Spellings of a missing entry, in lower case.
 MISSING = ("", "na", "n/a", "<na>", "nan", "nat", "null", "none")
@@ -92,11 +92,11 @@ def _lines(path: Path) -> tuple[list[list[str]], str, str]:
     for encoding, note in encodings.items():
         with open(path, newline="", encoding=encoding) as stream:
             try:
-                rest, mark = without_separator(stream.readline())
-                if mark:  # that line is no row
-                    rest = stream.readline()
-                mark = mark or max(",;\t|", key=rest.count)
-                return list(csv.reader(chain([rest], stream), delimiter=mark)), mark, note
+                first = stream.readline()
+                named = SEPARATOR.match(first.rstrip())
+                first = stream.readline() if named else first
+                mark = named[1] if named else max(",;\t|", key=first.count)
+                return list(csv.reader(chain([first], stream), delimiter=mark)), mark, note
             except UnicodeDecodeError:
                 continue
     found = "bytes of another encoding"

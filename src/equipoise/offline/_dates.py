@@ -159,9 +159,8 @@ def as_joined_dates(
         if points or whole[-1] >= 10**6:
             return numbers, ""
         words = [None if np.isnan(x) else f"{round(x):06}" for x in numbers.tolist()]
-        given = np.array(words, object)
-        dates, note = _six_digits(column, given, dayfirst)
-        return (numbers, "") if dates is given else (dates, note)
+        dates, note = _six_digits(column, np.array(words, object), dayfirst)
+        return (numbers, "") if dates.tolist() == words else (dates, note)
     cut = (lambda x: f"{x:06}"[:2] + "/" + f"{x:06}"[2:]) if months.all() else _slashes
     scale = 10_000 if points else 1
     words = [None if np.isnan(x) else cut(round(x * scale)) for x in numbers.tolist()]

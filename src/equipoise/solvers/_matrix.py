@@ -91,12 +91,17 @@ ROUNDING = "only the bound, which includes rounding, exceeds the tolerance: rais
 
 
 def make_status(
-    certificate: Certificate, allowed: Any, how: str, advice: str, who: str = "player"
+    certificate: Certificate,
+    allowed: Any,
+    how: str,
+    advice: str,
+    who: str = "player",
+    bound: str = ROUNDING,
 ) -> Status:
     """Compare the proven bounds on all gains with the tolerance of every game, or every player.
 
-    `how` says how the policy was computed, and `advice` what helps if some gain exceeds its
-    tolerance. If only a bound does, `ROUNDING` is said instead.
+    `how` says how the policy was computed, `advice` what helps if some gain exceeds its tolerance,
+    and `bound` what helps if only a bound does.
     """
     if allowed.ndim == 0:  # plain floats are faster for a single game
         ok = float(certificate.max_upper) <= float(allowed)
@@ -108,26 +113,21 @@ def make_status(
             else:
                 solved = smallest(certificate.upper <= allowed)
             ok = bool(solved.all())
-    name = Outcome.SOLVED if ok else Outcome.NOT_SOLVED
-    return Status.computed(
-        name, partial(_describe, certificate, allowed, solved, how, advice, who), solved
-    )
+    words = partial(_describe, certificate, allowed, solved, how, (advice, bound), who)
+    return Status.computed(Outcome.SOLVED if ok else Outcome.NOT_SOLVED, words, solved)
 
 
 def _describe(
-    certificate: Certificate, allowed: Any, solved: Any, how: str, advice: str, who: str
+    certificate: Certificate, allowed: Any, solved: Any, how: str, advice: tuple[str, str], who: str
 ) -> str:
     with doubles(allowed):
         numbers = certificate.gains.max(), certificate.upper.max(), allowed.min(), allowed.max()
         gain, upper, low, high = (float(x) for x in numbers)
         games, met = solved.size, int(solved.sum())
+        each = allowed.ndim == certificate.gains.ndim
+        narrow = bool(((certificate.gains if each else certificate.max_gain) <= allowed).all())
     said = [f"tolerance {low:g}" if low == high else f"tolerances {low:g} to {high:g}"]
     message = f"{describe_gains(gain, upper, who)} ({', '.join(said + [how] * bool(how))})"
     if games > 1:
         message = f"{met:,} of {games:,} games met their tolerance; {message}"
-    if not advice or met == games:
-        return message
-    gains = certificate.gains if allowed.ndim == certificate.gains.ndim else certificate.max_gain
-    with doubles(allowed):
-        narrow = bool((gains <= allowed).all())
-    return f"{message}: {ROUNDING if narrow else advice}"
+    return message if met == games else f"{message}: {advice[narrow]}"

@@ -167,16 +167,10 @@ def status_of(
     `ended` says what ended the search, `advice` what helps if some gain exceeds its tolerance, and
     `bound` what helps if only a bound does.
     """
-    status = make_status(certificate, allowed, how, "", who)
-    if status.name == Outcome.SOLVED:
-        return status
-    each = allowed.ndim == np.ndim(certificate.gains)
-    if ended in OUTCOMES:
-        advice = _ADVICE[ended]
-    elif np.all((certificate.gains if each else certificate.max_gain) <= allowed):
-        advice = bound
-    name = OUTCOMES.get(ended, Outcome.NOT_SOLVED)
-    return Status(name, f"{status.message}: {advice}", status.solved)
+    early = OUTCOMES.get(ended)
+    advice, bound = (_ADVICE[ended], _ADVICE[ended]) if early else (advice, bound)
+    status = make_status(certificate, allowed, how, advice, who, bound)
+    return status if status.ok or early is None else replace(status, name=early)
 
 
 def more_help(game: Any, concept: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.files import without_separator, write_text
+from equipoise.core.files import write_text
 from equipoise.games._flow_policy import FlowPolicy
 from equipoise.games._network import NetworkGame
 from equipoise.games._network_tables import node_names
@@ -306,15 +306,13 @@ def _columns(path: Path, known: set[str], numbers: Collection[str] = ()) -> dict
 
     Between semicolons, the columns of `numbers` may have decimal commas.
     """
-    text, separator = without_separator(text_of(path))
-    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1 + bool(separator))]
-    lines = [(i, line) for i, line in lines if line.strip()]
+    text = text_of(path)
+    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     lines = [(i, line) for i, line in lines if line.strip()[0] not in "~<"]
     if not lines:
         raise ValueError(f"{path}: expected a table of links, found nothing")
     first = lines[0][1]
     marks = [c for c in ",;" if c in first.strip(" ;\t")][:1] or ["\t"] * ("\t" in first) + [""]
-    marks = [separator] if separator else marks
     names = ["from", "to", "volume", "cost"]
     try:
         for mark in marks:
