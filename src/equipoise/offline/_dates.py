@@ -186,7 +186,7 @@ def _six_digits(column: str, words: np.ndarray, dayfirst: bool | None) -> tuple[
     def dates(year: int, month: int, day: int) -> list[datetime]:
         try:
             parts = [[int(word[k : k + 2]) for k in (year, month, day)] for word in known]
-            return [datetime(_century(first), *rest) for first, *rest in parts]
+            return [datetime(_century(year), month, day) for year, month, day in parts]
         except ValueError:
             return []
 
