@@ -550,10 +550,9 @@ class Status:
         return status
 
     def __getattr__(self, name: str) -> str:
-        words = vars(self).get("_words") if name == "message" else None
-        if words is None:
+        if name != "message" or "_words" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        object.__setattr__(self, name, words())
+        object.__setattr__(self, name, vars(self)["_words"]())
         return self.message
 
     @property
