@@ -1,7 +1,6 @@
 """Nash equilibria of batches of zero-sum matrix games."""
 
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
