@@ -1,7 +1,7 @@
 """The one reader and the one writer of files, which know a file by its suffix and its content."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from equipoise.core.errors import InputError
 #: Suffix -> what files of this format hold.
 SUFFIXES = {
     ".csv": "a matrix, a log, or with a second file the links and trips of a road network",
-    ".json": "a policy or a solution",
+    ".json": "a game, a policy or a solution",
     ".nfg": "a game, as Gambit writes it",
     ".npz": "a game, a policy or a log",
     ".parquet": "a log",
@@ -28,7 +28,7 @@ def read(path: Path_, *more: Path_, **options: Any) -> Any:
     - `.csv`: numbers alone, or with `\\` in the first cell, are a zero-sum matrix; any other table
       is a log, whose columns the `options` of `Log.read` name if it has one row per agent and time.
       Two files are the links and the trips of a road network.
-    - `.json`: a policy, or a solution that `save` wrote.
+    - `.json`: a policy, or a game or a solution that `save` wrote.
     - `.npz`: a game or a batch of games, a policy, or a log.
     - `.nfg`: a game, as Gambit writes it. `.toml`: a game of the catalogue with its parameters.
     - `.tntp`: a road network, whose trips are in a second file. `.parquet`: a log.
@@ -73,20 +73,24 @@ def read(path: Path_, *more: Path_, **options: Any) -> Any:
         from equipoise.games.files import is_policy
 
         return games.read_policy(path) if is_policy(names) else games.read(path)
+    from equipoise.certificates import solution_from_plain
     from equipoise.core.plain import read_json_value
 
     content = read_json_value(path)
     if isinstance(content, dict) and {"certificate", "status"} <= set(content):
-        return _solution(path, content)
+        return _of(path, solution_from_plain, content)
+    if isinstance(content, dict) and content.get("kind") in games.kinds.KINDS:
+        return _of(path, games.kinds.class_of(content["kind"]).from_plain, content)
     return games.read_policy(path)
 
 
 def save(value: Any, path: Path_) -> None:
     """Write a game, a policy, a solution or a log to a file; `read` returns the same value.
 
-    The suffix is the format: `.json` for policies and solutions, `.npz` for games, policies and
-    logs, `.nfg` and `.csv` for matrix and normal-form games, `.parquet` for logs. The file is
-    written whole or not at all.
+    The suffix is the format: `.json` for games, policies and solutions, `.npz` for games, policies
+    and logs, `.nfg` and `.csv` for matrix and normal-form games, `.parquet` for logs. The file is
+    written whole or not at all. A game made of functions cannot be written: keep the program that
+    makes it.
 
     **Example**
 
@@ -104,10 +108,9 @@ def save(value: Any, path: Path_) -> None:
 
     if isinstance(value, Solution):
         _check_suffix(path, "a solution", ".json")
-        from equipoise.core.files import write_text
-        from equipoise.core.plain import dumps
-
-        write_text(path, dumps(value.to_plain(), "solution") + "\n")
+        _write_plain(path, value, "solution")
+    elif isinstance(value, games.Game) and path.suffix.lower() == ".json":
+        _write_plain(path, value, "game")
     elif isinstance(value, games.Game):
         games.write(value, path)
     elif isinstance(value, games.Policy):
@@ -170,17 +173,24 @@ def _log(path: Path, options: Mapping[str, Any]) -> Any:
         raise InputError(str(path), error.expected, error.found, hint) from None
 
 
-def _solution(path: Path, content: Mapping[str, Any]) -> Any:
-    from equipoise.certificates import solution_from_plain
+def _write_plain(path: Path, value: Any, name: str) -> None:
+    from equipoise.core.files import write_text
+    from equipoise.core.plain import dumps
 
+    write_text(path, dumps(value.to_plain(), name) + "\n")
+
+
+def _of(path: Path, make: Callable[[Any], Any], content: Mapping[str, Any]) -> Any:
+    """Return what the content of a file describes; errors name the file."""
     try:
-        return solution_from_plain(content)
+        return make(content)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
 def _result(folder: Path) -> Any:
     """Return the solution in the record of a run folder."""
+    from equipoise.certificates import solution_from_plain
     from equipoise.runs import Record
 
     if not (folder / "record.json").exists():
@@ -190,4 +200,4 @@ def _result(folder: Path) -> Any:
     if record.solution is None:
         found = f"a record of {record.name}"
         raise InputError("path", "the folder of a run that ended with a policy", found)
-    return _solution(folder, record.solution)
+    return _of(folder, solution_from_plain, record.solution)

@@ -21,6 +21,10 @@ SAVED = {
     "labels.csv": lambda: eq.MatrixGame(
         [[1, -1]], labels={"players": ["Rose", "Colin"], "actions": [["up"], ["left", "right"]]}
     ),
+    "matrix.json": lambda: eq.MatrixGame([[1, -1], [0.5, 0]], labels={"players": ["a", "b"]}),
+    "polynomial.json": lambda: eq.games.load("square-continuous"),
+    "roads.json": lambda: eq.games.load("braess-network"),
+    "three.json": lambda: eq.games.load("three-player-pennies"),
     "bimatrix.nfg": lambda: eq.games.load("chicken"),
     "batch.npz": lambda: eq.games.families.uniform(3).sample(4, key=0),
     "markov.npz": lambda: eq.games.families.uniform(2, states=3).sample(key=0),
@@ -87,6 +91,10 @@ REFUSED = {
     "a folder without a run": (lambda place: eq.read(place), "path"),
     "the path first": (lambda place: unwrap(eq.save)("a.json", eq.Profile([[1.0]])), "path"),
     "a value that is none of ours": (lambda place: eq.save(3, place / "a.json"), "value"),
+    "a game of functions as JSON": (
+        lambda place: eq.save(eq.games.load("two-roads"), place / "a.json"),
+        "AggregativeGame.reward",
+    ),
     "a solution as arrays": (
         lambda place: eq.save(eq.solve(eq.MatrixGame([[1.0]])), place / "a.npz"),
         "path",
@@ -101,10 +109,20 @@ def test_refusals(case, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damaged_solutions_name_their_file(tmp_path):
-    path = tmp_path / "solution.json"
-    path.write_text('{"certificate": {}, "status": {}, "version": 1}')
-    with pytest.raises(ValueError, match=r"solution\.json"):
+DAMAGED = {
+    "a solution": '{"certificate": {}, "status": {}, "version": 1}',
+    "a game without payoffs": '{"kind": "matrix"}',
+    "a game with more": '{"kind": "matrix", "payoff": [[1]], "more": 1}',
+    "a game of words": '{"kind": "normal-form", "payoffs": "pickle"}',
+    "a game of another shape": '{"kind": "markov", "reward": [1], "transition": [], "discount": 1}',
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_files_are_named(case, tmp_path):
+    path = tmp_path / "damaged.json"
+    path.write_text(DAMAGED[case])
+    with pytest.raises(ValueError, match=r"damaged\.json: .*expected"):
         eq.read(path)
 
 
