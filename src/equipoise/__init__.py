@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equipoise import pure as pure
     from equipoise import report as report
     from equipoise import runs as runs
+    from equipoise import testing as testing
     from equipoise._files import read as read
     from equipoise._files import save as save
     from equipoise.aggregative import learn as learn
@@ -113,6 +114,8 @@ _PUBLIC: dict[str, str | None] = {
     "report": None,
     # inside jit, vmap and grad
     "pure": None,
+    # for your own games, policies, solvers and learners
+    "testing": None,
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]

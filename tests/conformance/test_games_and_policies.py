@@ -3,7 +3,6 @@
 A new kind needs a sample in `kind_samples.py`; the first test fails until it is there.
 """
 
-import copy
 import dataclasses
 import multiprocessing
 from multiprocessing.reduction import ForkingPickler
@@ -12,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from kind_samples import games, policies
+from kind_samples import games, plans, policies
 
 import equipoise as eq
 from equipoise.games import kinds
@@ -83,12 +82,6 @@ class TestValues:
         assert jax.tree.unflatten(tree, leaves) != value
 
     @VALUES
-    def test_copies_are_the_value_itself(self, values, kind):
-        value = values()[kind]
-        assert copy.copy(value) is value
-        assert copy.deepcopy(value) is value
-
-    @VALUES
     def test_it_travels_between_processes(self, values, kind):
         value = values()[kind]
         arrived = ForkingPickler.loads(ForkingPickler.dumps(value))
@@ -123,25 +116,16 @@ def test_games_of_the_catalogue_travel_between_processes(name):
 
 class TestGames:
     @GAME
+    def test_it_keeps_what_games_promise(self, kind):
+        eq.testing.check_game(games()[kind])
+        assert games()[kind].batch_shape == ()
+
+    @GAME
     def test_it_knows_its_kind(self, kind):
         game = games()[kind]
         assert kinds.kind_of(game) == game.kind == kind
         assert isinstance(game, eq.games.Game)
         assert type(game) is kinds.class_of(kind)
-
-    @GAME
-    def test_it_describes_itself(self, kind):
-        game = games()[kind]
-        text = game.describe()
-        assert "\n" not in text
-        assert str(game.players) in text or kind in ("matrix", "normal-form", "markov")
-
-    @GAME
-    def test_counts(self, kind):
-        game = games()[kind]
-        assert game.players >= 2
-        assert all(count >= 1 for count in game.actions)
-        assert game.batch_shape == ()
 
     @GAME
     def test_labels_or_numbers(self, kind):
@@ -204,6 +188,10 @@ class TestGames:
 
 
 class TestPolicies:
+    @GAME
+    def test_it_keeps_what_policies_promise(self, kind):
+        eq.testing.check_policy(games()[kind], plans()[kind])
+
     @POLICY
     def test_plain_form(self, kind):
         policy = policies()[kind]

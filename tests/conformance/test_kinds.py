@@ -3,6 +3,7 @@
 A new kind needs a row in every table; the first test names the table that lacks it.
 """
 
+import dataclasses
 import importlib
 import inspect
 from functools import cache
@@ -94,6 +95,19 @@ CASES = {kind: (kind, {}) for kind in kinds.KINDS} | {
     "coarse correlated, zero-sum": ("matrix", {"concept": "cce"}),
     "markov, correlated": ("markov", {"concept": "cce"}),
 }
+
+
+@KIND
+def test_its_solver_keeps_what_solvers_promise(kind):
+    eq.testing.check_solver(eq.solve, games()[kind])
+
+
+def test_a_solver_that_claims_too_much_is_caught():
+    def boast(game):
+        return dataclasses.replace(eq.solve(game), policy=eq.Profile([[1.0, 0.0], [1.0, 0.0]]))
+
+    with pytest.raises(AssertionError, match="certificate: that of the policy"):
+        eq.testing.check_solver(boast, eq.games.load("matching-pennies"))
 
 
 @cache

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equipoise import dynamics, games
+from equipoise import dynamics, games, testing
 from equipoise.core.precision import double_precision
 from equipoise.dynamics import Bandit, MarkovBandit, Nothing, Values
 
@@ -52,74 +52,20 @@ def opponent(markov):
 
 
 @pytest.mark.parametrize(("learner", "markov"), EVERY)
-def test_policies_are_distributions(learner, markov):
-    trace = dynamics.play(batch(markov), learner, opponent(markov), rounds=300, key=0, record=[7])
-    for policy in (*trace.recorded.last, *trace.recorded.average):
-        assert (policy >= 0).all()
-        np.testing.assert_allclose(policy.sum(-1), 1.0, atol=1e-12)
-    shape = (2, 5, 2, 3) if markov else (2, 5, 3)
-    assert trace.recorded.last[0].shape == trace.recorded.average[1].shape == shape
+def test_it_keeps_what_learners_promise(learner, markov):
+    testing.check_learner(learner, states=2 if markov else None, rounds=600)
 
 
-@pytest.mark.parametrize(("learner", "markov"), EVERY)
-def test_the_raw_policy_sums_to_one(learner, markov):
-    """Before anything is normalised for the user."""
-    state = dynamics.play(batch(markov), learner, opponent(markov), rounds=300, key=0).state
-    axis = 1 if markov else 0
-    policy = np.asarray(learner.policy(jax.tree.map(jnp.asarray, state.loop.learners[0])))
-    assert policy.dtype == np.float32
-    np.testing.assert_allclose(policy.sum(axis), 1.0, atol=1e-5)
+class Drifting(dynamics.Uniform):
+    """Plays something that is no distribution."""
+
+    def policy(self, state):
+        return super().policy(state) * 1.01
 
 
-@pytest.mark.parametrize(("learner", "markov"), EVERY)
-def test_stopping_and_going_on_changes_no_bit(learner, markov):
-    def play(**options):
-        return dynamics.play(batch(markov), learner, opponent(markov), **options)
-
-    whole = play(rounds=600, key=4, record=[300])
-    half = play(rounds=300, key=4)
-    rest = play(rounds=300, state=half.state)
-    for a, b in zip(jax.tree.leaves(whole.state), jax.tree.leaves(rest.state), strict=True):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(whole.recorded.last[0][0], half.last[0])
-    np.testing.assert_array_equal(whole.average[1], rest.average[1])
-
-
-@pytest.mark.parametrize(("learner", "markov"), EVERY)
-def test_a_game_does_not_see_the_rest_of_the_batch(learner, markov):
-    def play(part, keys):
-        return dynamics.play(part, learner, opponent(markov), rounds=200, key=keys)
-
-    keys = dynamics.game_keys(4, (5,))
-    whole = play(batch(markov), 4)
-    alone = play(batch(markov)[3:4], keys[3:4])
-    reverse = play(batch(markov)[::-1], keys[::-1])
-    for i in range(2):
-        np.testing.assert_array_equal(alone.last[i][0], whole.last[i][3])
-        np.testing.assert_array_equal(reverse.average[i][::-1], whole.average[i])
-
-
-@pytest.mark.parametrize(("learner", "markov"), EVERY)
-def test_one_game_and_no_batch_axis(learner, markov):
-    """The unbatched core: states and feedback of one game, compiled or not."""
-    spec = dynamics.Spec(3, 2, 0.9) if markov else dynamics.Spec(3)
-    state = learner.init(spec)
-    one = jnp.int32(1)
-    feedback = {
-        Bandit: Bandit(one, one, jnp.float32(0.3)),
-        MarkovBandit: MarkovBandit(one, jnp.int32(0), one, jnp.float32(0.3), one),
-        Values: Values(one, jnp.array([0.1, 0.5, 0.9]), learner.policy(state)),
-        Nothing: Nothing(one),
-        dynamics.Foresight: dynamics.Foresight(one, jnp.array([0.1, 0.5, 0.9])),
-    }[learner.sees]
-    plain = learner.policy(learner.update(state, feedback))
-    compiled = jax.jit(lambda s, f: learner.policy(learner.update(s, f)))(state, feedback)
-    np.testing.assert_allclose(plain, compiled, atol=1e-6)
-    assert plain.shape == ((2, 3) if markov else (3,))
-    many = jax.vmap(lambda r: learner.policy(learner.update(state, r)))(
-        jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), feedback)
-    )
-    np.testing.assert_allclose(many[1], plain, atol=1e-6)
+def test_a_broken_promise_is_named():
+    with pytest.raises((AssertionError, ValueError), match="sum"):
+        testing.check_learner(Drifting(), rounds=20)
 
 
 BANDITS = [pytest.param(one, False, id=n) for n, one in MATRIX.items() if one.sees is Bandit]
