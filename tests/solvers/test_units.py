@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from equipoise.solvers._matrix import make_status
+from equipoise.core.results import finish
 from equipoise.solvers._units import by_player
 
 RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
@@ -124,7 +124,7 @@ def test_a_player_of_small_units_who_could_gain_keeps_a_game_from_being_solved()
     certificate = eq.certify(game, policy)
     allowed = by_player(game, np.asarray(1.0))
     assert (np.asarray(certificate.upper) <= allowed).tolist() == [False, True]
-    status = make_status(certificate, allowed, "", "")
+    status = finish(policy, certificate, allowed).status
     assert (status.ok, status.name) == (False, "not solved")
     assert "(tolerances 1e-09 to 1)" in status.message
 
