@@ -183,6 +183,7 @@ for value in values:
         assert type(value).from_plain(value.to_plain()) == value
 assert not values[0].payoff.flags.writeable
 """
+NEVER = "assert 'jax' not in sys.modules and 'equinox' not in sys.modules"
 AFTER = """
 import jax
 import equipoise.pure
@@ -195,7 +196,7 @@ assert float(jax.jit(lambda game: game.payoff.sum())(eq.MatrixGame([[2.0]]))) ==
 
 @pytest.mark.parametrize(
     "script",
-    [f"{BEFORE}\n{AFTER}", f"import jax\n{BEFORE}\n{AFTER.replace('import equip', '#')}"],
+    [f"{BEFORE}\n{NEVER}\n{AFTER}", f"import jax\n{BEFORE}\n{AFTER.replace('import equip', '#')}"],
     ids=["JAX later", "JAX first"],
 )
 def test_jax_is_loaded_in_any_order(script):
