@@ -276,6 +276,21 @@ def test_numbers_of_the_papers_protocol():
     assert f"the base game's equilibrium has {base} and {far}." in PAGE
 
 
+def test_the_papers_protocol_on_a_cpu_agrees_with_more_steps():
+    own, more = (
+        Record.load(FOLDER / "in-context" / name).arrays for name in ("lengths-cpu", "lengths")
+    )
+    near = []
+    for panel in ("A=2", "A=3", "A=5", "S=2", "S=3", "S=5"):
+        few, many = (arrays[f"{panel}|a model for each length"] for arrays in (own, more))
+        apart = (few.mean(0) - many.mean(0)) / many.std(0, ddof=1)
+        near += list(np.abs(apart) <= 1.0)
+        assert apart.max() <= 1.0
+        assert panel == "S=5" or (apart >= -1.0).all()
+    page = (FOLDER / "in-context.md").read_text()
+    assert f"In {sum(near)} of {len(near)} cells the mean is within one" in page
+
+
 def test_numbers_of_stopping():
     rows = table("in-context/stopping", "stops")
     assert all(row["stops"] == row["stops, nearly pure"] for row in rows)
