@@ -1,5 +1,6 @@
 """Every public name, signature, verb, option and kind of file, in `names.txt`."""
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -42,15 +43,12 @@ def _parameters(member: object) -> list[str]:
 
 
 def _members(kind: type) -> list[str]:
-    """Public attributes that the class and its bases in this library define."""
-    return sorted(
-        name
-        for name in dir(kind)
-        if not name.startswith("_")
-        and any(
-            name in vars(base) for base in kind.__mro__ if base.__module__.startswith("equipoise")
-        )
-    )
+    """Public attributes that the class and its bases in this library define, and its fields."""
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("equipoise")]
+    defined = {name for base in ours for name in vars(base)}
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    defined |= {field.name for field in fields}
+    return sorted(name for name in defined if not name.startswith("_"))
 
 
 def write() -> None:

@@ -6,8 +6,8 @@ no test runner: call them from a test of any framework, or from a notebook.
 
 import copy
 import dataclasses
-import pickle
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,7 +170,7 @@ def _check_value(value: Any) -> None:
     _expect(plain.get("kind") == value.kind, "to_plain(): has the kind")
     again = type(value).from_plain(loads(dumps(plain, "value")))
     _expect(again == value and hash(again) == hash(value), "from_plain(): restores the value")
-    arrived = pickle.loads(pickle.dumps(value))
+    arrived = ForkingPickler.loads(ForkingPickler.dumps(value))
     _expect(arrived == value, "it can be sent to another process")
 
 

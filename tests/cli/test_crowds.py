@@ -102,7 +102,7 @@ def test_the_progress_line_counts_stages(monkeypatch, capsys, game, stages):
         return Line(description, total, None)
 
     lines, totals, shown = [], [], []
-    monkeypatch.setattr("equipoise.cli.solve.progress", begin)
+    monkeypatch.setattr("equipoise.runs.progress", begin)
     main(["solve", *game])
     assert totals == [stages]
     if stages is None:  # whole passes over all stages, and nobody knows how many

@@ -127,7 +127,7 @@ def test_a_module_in_a_package_and_a_file_of_a_used_name(place, capsys):
         ("mine.py:gme", "GAME: expected an object of mine.py, found 'gme'; did you mean game?"),
         (
             "mine.py:zzz",
-            "GAME: expected an object of mine.py, found 'zzz'; there are square, needs",
+            "GAME: expected an object of mine.py, found 'zzz'; there are Narrow, square, needs",
         ),
         ("mine.py:number", "found mine.py:number, of type int"),
         ("mine.py:nothing", "GAME: expected a game, found mine.py:nothing, which returns None"),
@@ -139,7 +139,7 @@ def test_a_module_in_a_package_and_a_file_of_a_used_name(place, capsys):
         ),
         ("mime:game", "found no module 'mime' for 'mime:game'; did you mean mine?"),
         ("mine.sub:game", "GAME: expected a module on Python's path, found no module"),
-        ("mine.py:crash", "mine.py, line 21: KeyError: 'no such key'; --traceback shows the calls"),
+        ("mine.py:crash", "mine.py, line 30: KeyError: 'no such key'; --traceback shows the calls"),
     ],
 )
 def test_wrong_names_are_told_in_one_line(place, capsys, name, told):

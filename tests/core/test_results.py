@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -166,7 +166,7 @@ def test_a_status_is_ok_when_every_game_is():
 
 def test_a_message_that_is_made_when_it_is_read_is_like_any_other():
     status = eq.solve(eq.MatrixGame([[3, 1], [2, 0]])).status
-    copies = copy.deepcopy(status), pickle.loads(pickle.dumps(status))
+    copies = copy.deepcopy(status), ForkingPickler.loads(ForkingPickler.dumps(status))
     more = dataclasses.replace(status, message=f"{status.message}; and more")
     assert [str(other) for other in copies] == [str(status)] * 2
     assert copies[0] == copies[1] == status != more

@@ -151,4 +151,4 @@ def test_frames_and_files_are_learned_from_or_the_answer_says_what_to_type(tmp_p
     for source, name in ((Frame(**long), "frame"), (str(tmp_path / "log.csv"), "log.csv'")):
         with pytest.raises(InputError, match=r"found week, shop, price, profit; for a long") as e:
             eq.advise(source)
-        assert f"{name}, agent=..., time=..., action=..., reward=...))" in str(e.value)
+        assert f"{name}, agent=..., time=..., action=..., reward=...)" in str(e.value)

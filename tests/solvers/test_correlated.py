@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 from equipoise.solvers import _correlated
 from equipoise.solvers._bimatrix import extreme_equilibria
@@ -151,14 +152,14 @@ def test_the_largest_entropy_where_equilibria_leave_cells_out(concept):
 
 
 def test_a_program_that_takes_too_long_is_given_to_another_method(monkeypatch):
-    asked, linprog = [], _correlated.linprog
+    asked, linprog = [], scipy.optimize.linprog
 
     def slow(*arguments, method, **options):
         asked.append(method)
         result = linprog(*arguments, method=method, **options)
         return result if method == "highs-ipm" else type(result)({**result, "status": 1})
 
-    monkeypatch.setattr(_correlated, "linprog", slow)
+    monkeypatch.setattr(scipy.optimize, "linprog", slow)
     found = correlated(np.random.default_rng(0).random((3, 4, 4, 4)), "ce", "welfare")
     assert found.ended == "optimal"
     assert asked[:2] == ["highs", "highs-ipm"]

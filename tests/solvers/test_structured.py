@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import equipoise as eq
-from equipoise.solvers import _structured
 from equipoise.solvers._structured import _couple, solve_structured
 
 families = eq.games.families
@@ -82,7 +82,7 @@ def test_linear_programs_stop_at_the_time_limit(monkeypatch):
         asked.append(options["time_limit"])
         return SimpleNamespace(x=None, status=1)
 
-    monkeypatch.setattr(_structured, "linprog", stopped)
+    monkeypatch.setattr(scipy.optimize, "linprog", stopped)
     game = families.polymatrix(agents=5, actions=3).sample(key=0)
     found = solve_structured(game, concept="nash", time_limit=5.0)
     assert asked

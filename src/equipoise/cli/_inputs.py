@@ -158,7 +158,7 @@ def load_family(name: str, settings: Sequence[str] = ()) -> Any:
     >>> load_family("math:pi")
     Traceback (most recent call last):
     ...
-    equipoise.core.errors.InputError: family: expected a family, or a function that returns one,
+    equipoise.core.errors.InputError: family: expected a family, or a function that returns one;
     found math:pi, of type float
     """
     from equipoise.games.families import Family

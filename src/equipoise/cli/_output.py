@@ -25,7 +25,8 @@ def print_json(document: Any) -> None:
 def record_document(record: "eq.runs.Record") -> dict[str, Any]:
     """Return a record as plain data: its config, its scalars, and its tables as lists of dicts.
 
-    >>> record_document(Record("x", {}, {"gap": 0.5}, {}, {"t": Table(("a",), [(1,)])}))
+    >>> table = eq.runs.Table(("a",), [(1,)])
+    >>> record_document(eq.runs.Record("x", {}, {"gap": 0.5}, {}, {"t": table}))
     {'config': {}, 'scalars': {'gap': 0.5}, 'tables': {'t': [{'a': 1}]}}
     """
     tables = {

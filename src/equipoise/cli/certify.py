@@ -76,7 +76,8 @@ class Certify:
         measure, what = "max_upper", "the proven bound on the gains"
         if certificate.kind == "network":
             measure, what = "relative_gap_upper", "the proven bound on the relative gap"
-        found, met = float(getattr(certificate, measure).max()), True
+        most = getattr(certificate, measure)
+        found, met = most if isinstance(most, float) else float(most.max()), True
         document, told = certificate_document(certificate), []
         if self.tolerance is not None:
             met = found <= self.tolerance

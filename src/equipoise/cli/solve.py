@@ -153,7 +153,7 @@ class Solve:
         status = (record.solution or {})["status"]
         if status["name"] == "interrupted":
             raise Interrupted("; the policy above is the best so far")
-        return 0 if bool(status["solved"].all()) else 1
+        return 0 if status["name"] == "solved" else 1
 
     def _record(self, game: Any, options: dict[str, Any]) -> "tuple[eq.runs.Record, bool]":
         """Return the record, and whether it was read from the run folder."""

@@ -108,7 +108,8 @@ class Interval:
         """The upper end minus the lower one; zero where both are infinite."""
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             width = np.subtract(self.upper, self.lower)
-        return np.where(np.equal(self.lower, self.upper), 0.0, width)[()]
+        width = np.where(np.equal(self.lower, self.upper), 0.0, width)
+        return width if width.ndim else float(width)
 
     def to_plain(self) -> dict[str, Any]:
         """Return both ends by name."""

@@ -177,7 +177,7 @@ def _six_digits(column: str, words: np.ndarray, dayfirst: bool | None) -> tuple[
 
     Raises an error if the year may come first or last, and the order of time depends on it.
 
-    >>> _six_digits("day", np.array(["310123", "010223", "310323"], object), None)[0].tolist()
+    >>> _six_digits("day", np.array(["310123", "010223", "310323"], object), True)[0].tolist()
     ['2023-01-31', '2023-02-01', '2023-03-31']
     """
     known = sorted({word for word in words.tolist() if word is not None})

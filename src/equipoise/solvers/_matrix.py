@@ -36,14 +36,12 @@ def solve_zero_sum(game: MatrixGame, *, tolerance: float | None = None) -> Solut
     certificate = part_of("matrix", "certify")(game, policy, "nash")
     stages = _count(result.stage)
     helped = [f"{stages[name]} by {name}" for name in STAGES[1:] if stages[name]]
-    advice = "float64 has too few digits for this tolerance: raise `tolerance`"
     return finish(
         policy,
         certificate,
         allowed,
         how=", ".join(helped),
-        advice=advice,
-        bound=advice,
+        advice="float64 has too few digits for this tolerance: raise `tolerance`",
         value=result.value.reshape(batch),
         stats={
             "stages": stages,
