@@ -170,7 +170,8 @@ def _check_value(value: Any) -> None:
     _expect(plain.get("kind") == value.kind, "to_plain(): has the kind")
     again = type(value).from_plain(loads(dumps(plain, "value")))
     _expect(again == value and hash(again) == hash(value), "from_plain(): restores the value")
-    arrived = ForkingPickler.loads(ForkingPickler.dumps(value))
+    pickler: Any = ForkingPickler
+    arrived = pickler.loads(pickler.dumps(value))
     _expect(arrived == value, "it can be sent to another process")
 
 
