@@ -14,9 +14,10 @@ import numpy as np
 from equipoise.aggregative._cells import MOST_CELLS, Stage, stage_of
 from equipoise.aggregative._classes import alone, places_of, policy_of
 from equipoise.aggregative._replies import Replies
-from equipoise.aggregative._structure import Deadline, project, whole_agents
+from equipoise.aggregative._structure import project, whole_agents
 from equipoise.aggregative._subroutine import Options, seek
 from equipoise.core import InputError, checks
+from equipoise.core.deadline import Deadline
 from equipoise.core.errors import named_arguments
 from equipoise.games import AggregativeGame, AggregativeMarkovGame, AggregativePolicy
 

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
-from equipoise.aggregative._structure import Deadline, has_potential, row_max
+from equipoise.aggregative._structure import has_potential, row_max
+from equipoise.core.deadline import Deadline
 
 #: Smallest gain that counts, relative to the largest absolute reward: less may be rounding.
 ROUNDING = 1e-13
@@ -94,7 +95,7 @@ class Replies:
     @property
     def late(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
-        return self.evaluations >= self.most or self.deadline.passed
+        return self.evaluations >= self.most or self.deadline.over()
 
     @property
     def work(self) -> int:

@@ -245,7 +245,7 @@ class _Search:
             return None
         deadline = replies.deadline.part(_SHARE)
         for plays in all_plays(self.stage):
-            if number and deadline.passed:
+            if number and deadline.over():
                 self.method = "partial enumeration"
                 return None
             gains = np.zeros(len(plays)) if self.aim.free else replies.gains(plays)

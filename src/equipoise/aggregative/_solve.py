@@ -22,7 +22,6 @@ from equipoise.aggregative._classes import one_stage, places_of
 from equipoise.aggregative._fair import fairest
 from equipoise.aggregative._planner import Planner
 from equipoise.aggregative._stages import CELLS_UP_TO, best_equilibrium
-from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import (
     OBJECTIVES,
     Options,
@@ -33,6 +32,7 @@ from equipoise.aggregative._subroutine import (
 )
 from equipoise.certificates import certify
 from equipoise.core import checks
+from equipoise.core.deadline import Deadline
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import (
     Certificate,
@@ -43,7 +43,6 @@ from equipoise.core.results import (
 )
 from equipoise.core.text import named
 from equipoise.games import AggregativeGame, AggregativeMarkovGame
-from equipoise.runs import interruptible
 
 #: Default time limit in seconds, after which the best policy so far is returned.
 TIME_LIMIT = 60.0
@@ -169,8 +168,7 @@ def solve_aggregative(
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if tolerance is not None:
         checks.check_range("tolerance", tolerance, 0.0, np.inf)
-    with interruptible() as stop:
-        deadline = Deadline(time.perf_counter() + float(time_limit), stop)
+    with Deadline(float(time_limit)) as deadline:
         options = replace(options, deadline=deadline, progress=progress)
         return _solve(game, worth, options, tolerance, backward=backward)
 
@@ -315,7 +313,7 @@ def _plan(
         certificate = certify(game, policy)
         if best is None or certificate.max_upper < best[2].max_upper:
             best = planner, policy, certificate, fair
-        if certificate.max_upper <= planner.tolerance or options.deadline.passed:
+        if certificate.max_upper <= planner.tolerance or options.deadline.over():
             break
     assert best is not None
     return best

@@ -3,42 +3,10 @@
 Both work in any dimension, and evaluate rewards at some aggregates only.
 """
 
-import time
-from typing import Any
-
 import numpy as np
 
 from equipoise.aggregative._cells import Stage
-
-
-class Deadline:
-    """End of a search: a time on the clock of `time.perf_counter`, or Ctrl-C if `stop` is set.
-
-    Limits that decide an answer are counted. A deadline only ends a search early, and `missed` is
-    then True, also of the `whole` of which it is a part.
-    """
-
-    def __init__(self, at: float = np.inf, stop: Any = False, whole: "Deadline | None" = None):
-        self.at, self.stop, self.whole, self.missed = at, stop, whole, False
-
-    def part(self, share: float) -> "Deadline":
-        """The end of a search that may take this share of the time left."""
-        return Deadline(time.perf_counter() + share * self.left, self.stop, self)
-
-    @property
-    def left(self) -> float:
-        """Seconds left; none after Ctrl-C."""
-        return 0.0 if self.stop else max(self.at - time.perf_counter(), 0.0)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the search should return the best that it has found."""
-        if time.perf_counter() < self.at:
-            return bool(self.stop)
-        one: Deadline | None = self
-        while one is not None:
-            one.missed, one = True, one.whole
-        return True
+from equipoise.core.deadline import Deadline
 
 
 def has_potential(stage: Stage, cycles: int = 12) -> bool:
@@ -107,7 +75,7 @@ def project(stage: Stage, deadline: Deadline, precision: float, rounds: int = 20
         regret = float((counts * (table.max(1, keepdims=True) - table) * shares).sum())
         if regret < least:
             best, least = shares, regret
-        if least <= precision * stage.agents or deadline.passed:
+        if least <= precision * stage.agents or deadline.over():
             break
         while True:
             ahead = project_rows(shares + step * table)

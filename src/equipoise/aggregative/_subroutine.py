@@ -24,9 +24,9 @@ from equipoise.aggregative._cells import (
     tile,
 )
 from equipoise.aggregative._knapsack import Vertex
-from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative.theory import printed_zeta
 from equipoise.core import checks
+from equipoise.core.deadline import Deadline
 from equipoise.core.errors import InputError
 
 #: Largest number of times that a slack without a feasible cell is doubled.
@@ -217,7 +217,7 @@ def seek_within(stage: Stage, options: Options, most: float) -> Plan | None:
     cells, counted = tile(stage.low, stage.high, options.side), Counter[str]()
     for doublings in range(_DOUBLINGS):
         plan = descend(stage, options, cells, 2.0**doublings, counted, most)
-        if plan is not None or counted["cells"] >= most or options.deadline.passed:
+        if plan is not None or counted["cells"] >= most or options.deadline.over():
             return plan
     return None
 
@@ -235,7 +235,7 @@ def descend(
     finest = max(0.25 * stage.delta, 1e-10 * float((stage.high - stage.low).max()), 1e-300)
     stack = [cells]
     best, best_regret, looked = None, np.inf, 0
-    while stack and counted["cells"] < most and not options.deadline.passed:
+    while stack and counted["cells"] < most and not options.deadline.over():
         centres, half = stack.pop()
         size = min(stage.chunk(), 64)
         if len(centres) > size:

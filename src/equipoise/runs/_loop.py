@@ -1,17 +1,15 @@
 """The loop of all long computations, which can be stopped at any time and resumed exactly."""
 
 import copy
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from equipoise.core.deadline import Deadline, Interrupt
 from equipoise.core.errors import named_arguments
 from equipoise.runs._run import Run
 
@@ -70,7 +68,7 @@ def resumable(
     look: float | None = None,
     anywhere: bool = True,
     ended: Callable[[Any], bool] | None = None,
-    late: Callable[[], bool] = lambda: False,
+    deadline: Deadline | None = None,
 ) -> Reached:
     """Advance a state by `total` steps, resuming from the last checkpoint of the run.
 
@@ -91,7 +89,7 @@ def resumable(
       marks only, the state of the last mark is copied, so that Ctrl-C loses only the steps after
       it.
     - `ended`: function of the state that ends the loop at a mark before the last step.
-    - `late`: ends the loop after the current piece, as Ctrl-C does: for time limits.
+    - `deadline`: ends the loop after the current piece, as Ctrl-C does. Default: no time limit.
 
     Without a run, nothing is saved, and the loop is otherwise the same.
 
@@ -121,9 +119,9 @@ def resumable(
 
     saved, cost = time.monotonic(), 0.0
     unsaved: tuple[int, Any] | None = None  # the last mark, if runs can resume only from marks
-    with interruptible() as stop, progress(name, total) as bar:
+    with deadline or Deadline() as end, progress(name, total) as bar:
         bar.advance(step)
-        while not stop and not over() and not late():
+        while not over() and not end.over():
             mark = _next_mark(step, total, marks, piece)
             length = min(stride if pace is None else pace.steps, mark - step)
             before, until = time.monotonic(), step + length
@@ -141,7 +139,7 @@ def resumable(
                 continue
             if step == mark and row:
                 run.log(step, **row)
-            due = stop or over() or late() or time.monotonic() - saved >= cost / CHECKPOINT_SHARE
+            due = over() or end.over() or time.monotonic() - saved >= cost / CHECKPOINT_SHARE
             if due and (anywhere or step == mark):
                 before = time.monotonic()
                 run.checkpoint(step, state)
@@ -151,7 +149,7 @@ def resumable(
                 unsaved = step, copy.deepcopy(state)
         if run is not None and unsaved is not None:
             run.checkpoint(*unsaved)
-    return Reached(state, step, bool(stop))
+    return Reached(state, step, bool(end.stop))
 
 
 def _processes_together() -> Callable[[Any], Any] | None:
@@ -201,22 +199,6 @@ class _Pace:
         self._compiled = True
 
 
-class Interrupt:
-    """A flag that is false until Ctrl-C is pressed, and then true."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __bool__(self) -> bool:
-        return self.requested
-
-    def __call__(self, signum: int, frame: FrameType | None) -> None:
-        """Handle the signal: the first sets the flag, the second raises `KeyboardInterrupt`."""
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
-
-
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
     """Within this block the first Ctrl-C sets a flag, and the second raises `KeyboardInterrupt`.
@@ -237,17 +219,8 @@ def interruptible() -> Iterator[Interrupt]:
     >>> best, bool(stop)
     (6, False)
     """
-    stop = Interrupt()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    previous: Any = signal.signal(signal.SIGINT, stop)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, previous)
-        if stop and isinstance(previous, Interrupt):
-            previous.requested = True
+    with Deadline() as deadline:
+        yield deadline.stop
 
 
 @named_arguments

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import Options, as_worth
 from equipoise.aggregative.learning._learner import LONGEST, PARTS, Learner, Settings
 from equipoise.aggregative.learning._planner import Bounds, Planner
@@ -19,6 +18,7 @@ from equipoise.aggregative.learning._samples import Radii, grids_of
 from equipoise.aggregative.learning._spec import Spec, as_spec
 from equipoise.certificates import certify
 from equipoise.core import InputError, checks
+from equipoise.core.deadline import Deadline
 from equipoise.core.errors import named_arguments
 from equipoise.core.results import (
     AggregativeCertificate,
@@ -30,7 +30,7 @@ from equipoise.core.results import (
 )
 from equipoise.core.text import wrapped
 from equipoise.games import AggregativePolicy
-from equipoise.runs import FolderInUse, Record, Run, interruptible, resumable
+from equipoise.runs import FolderInUse, Record, Run, resumable
 from equipoise.runs.engines import engine_of
 
 #: Fields of a result that a record stores unchanged: numbers, and arrays besides the policy's.
@@ -240,7 +240,7 @@ def learn(
         raise InputError("history", "no run folder with history=True", "one")
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
     learner = _make_learner(env, spec, settings, worth, history)
-    work = _Work(learner, time.perf_counter() + float(time_limit), progress)
+    work = _Work(learner, Deadline(float(time_limit)), progress)
     engine = None if workers is None else _engine(workers, env)
     if run is None:
         return work.go(None, engine)
@@ -304,8 +304,8 @@ def _make_learner(
 class _Work:
     """A learner at work, until its last episode, a time or Ctrl-C."""
 
-    def __init__(self, learner: Learner, at: float, progress: Any):
-        self.learner, self.at, self.progress = learner, at, progress
+    def __init__(self, learner: Learner, deadline: Deadline, progress: Any):
+        self.learner, self.deadline, self.progress = learner, deadline, progress
         self.started = self.told = time.perf_counter()
         #: Why the work ended early, if it did.
         self.stopped: str | None = None
@@ -337,17 +337,15 @@ class _Work:
             return learner.state(), {**metrics, "plans": learner.plans}
 
         options: dict[str, Any] = {"name": "learning", "marks": part, "anywhere": False}
-        late = Deadline(self.at)
-        with interruptible() as stop:
+        with self.deadline as deadline:
             reached = resumable(
-                folder, learner.state(), play, episodes, late=lambda: late.passed, **options
+                folder, learner.state(), play, episodes, deadline=deadline, **options
             )
             if learner.episode < episodes:
                 self.stopped = "interrupted" if reached.stopped else "out of time"
             # After the last episode the clock no longer counts: a run has one result.
-            at = np.inf if self.stopped is None else -np.inf
-            bounds = learner.conclude(Deadline(at, stop))
-            if stop:
+            bounds = learner.conclude(deadline if self.stopped else deadline.untimed())
+            if deadline.stop:
                 self.stopped = "interrupted"
         return _conclude(learner, bounds, self.started, self.stopped)
 

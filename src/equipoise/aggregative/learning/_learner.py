@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from equipoise.aggregative._solve import widest_side
-from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import check_choice
 from equipoise.aggregative.learning._planner import Bounds, Evaluation, Joint
 from equipoise.aggregative.learning._printed import FORMS
 from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
 from equipoise.core import checks
+from equipoise.core.deadline import Deadline
 from equipoise.core.errors import InputError
 from equipoise.runs.engines import Pool
 

@@ -15,7 +15,6 @@ import numpy as np
 from equipoise.aggregative._cells import MOST_CELLS, Stage, feasible_cells, solve_cell, stage_of
 from equipoise.aggregative._classes import alone, policy_of
 from equipoise.aggregative._replies import Replies
-from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import (
     Options,
     Plan,
@@ -34,6 +33,7 @@ from equipoise.aggregative.learning._samples import (
     Samples,
 )
 from equipoise.aggregative.learning._spec import Spec
+from equipoise.core.deadline import Deadline
 from equipoise.games import AggregativePolicy
 
 #: Influences times actions up to which plans are polished, evaluations of gains for each plan, and
@@ -167,7 +167,7 @@ def equilibria_near(
         replies.allow(_REPLIES)
         profile = replies.improve(start, enough)
         reached = profile.gain <= enough
-    late = options.deadline.passed
+    late = options.deadline.over()
     searched = not late and grid.cells <= MOST_CELLS and (not reached or (every and few))
     if reached or not searched:
         plan = Plan(

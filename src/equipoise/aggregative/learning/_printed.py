@@ -23,11 +23,11 @@ import numpy as np
 
 from equipoise.aggregative import theory
 from equipoise.aggregative._cells import Stage, printed_grid, stage_of
-from equipoise.aggregative._structure import Deadline
 from equipoise.aggregative._subroutine import Options, select
 from equipoise.aggregative.learning._planner import Bounds, Joint
 from equipoise.aggregative.learning._samples import Grid, Samples
 from equipoise.aggregative.learning._spec import Spec
+from equipoise.core.deadline import Deadline
 from equipoise.games import AggregativePolicy
 
 #: Values of `form` for which Algorithm 3 runs as printed, with and without the repair.
