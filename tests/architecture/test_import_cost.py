@@ -62,6 +62,40 @@ def test_the_help_of_a_verb_computes_nothing(verb):
     assert len(loaded) <= HELP, sorted(loaded)
 
 
+#: What solves, certifies, prints and saves a game of each kind.
+TASKS = {
+    "matrix": "game = eq.MatrixGame([[1, -1], [-1, 1]])",
+    "normal-form": "game = eq.games.load('chicken')",
+    "markov": "game = eq.games.load('hide-or-run')",
+    "aggregative": (
+        "free, jam = np.array([[-0.2, -0.5]]), np.array([[-0.6, 0.0]])\n"
+        "roads = [[[1.0], [0.0]]]\n"
+        "game = eq.AggregativeGame(roads, lambda x: free + jam * x[..., 0], 0.6, counts=[10])"
+    ),
+    "network": "game = eq.games.load('braess-network')",
+}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_known_games_are_solved_without_jax_and_optimisers(kind):
+    loaded = imported(
+        "import equipoise as eq, numpy as np\n"
+        f"{TASKS[kind]}\n"
+        "solution = eq.solve(game)\n"
+        "assert solution.solved, solution\n"
+        "eq.certify(game, solution.policy)\n"
+        "print(game, solution)\n"
+        "import os, tempfile\n"
+        "with tempfile.TemporaryDirectory() as place:\n"
+        "        path = os.path.join(place, 'solution.json')\n"
+        "        eq.save(solution, path)\n"
+        "        assert eq.read(path) == solution"
+    )
+    assert "equipoise" in loaded
+    wrong = {"jax", "equinox", "scipy.optimize", "numba", "matplotlib", "rich", "tyro"} & loaded
+    assert not wrong
+
+
 def imports_at_once(file: Path) -> set[str]:
     """Return the libraries that a module imports at its top level."""
     libraries = set()

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from equipoise.core import InputError, checks
 from equipoise.core.values import Value, frozen, is_jax, read_only, read_only_integers, static
@@ -54,6 +53,8 @@ class Group(Value):
         terms = len(columns)
         owners = (self.scopes[:, 0], np.arange(terms))
         weights = np.asarray(self.weights[context], flat.dtype)
+        from scipy.sparse import csr_array  # takes as long to load as NumPy
+
         summed = csr_array((weights, owners), shape=(agents, terms))
         result = np.empty((len(flat), agents), flat.dtype)
         size = max(1, _CHUNK // terms)

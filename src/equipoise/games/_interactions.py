@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from scipy.sparse import bsr_array
 
 from equipoise.core import InputError, checks
 from equipoise.core.machine import cores
@@ -241,6 +240,8 @@ def _expected_numpy(terms: Interactions, occupancies: np.ndarray) -> np.ndarray:
             if order == 1:
                 np.add.at(own, scopes[:, 0], table[..., None])
             elif order == 2:  # one block matrix: the tables as laid out in memory
+                from scipy.sparse import bsr_array  # takes as long to load as NumPy
+
                 blocks = bsr_array((table, scopes[:, 1], starts), shape=(agents * moves,) * 2)
                 result[c] += blocks @ chances[c].reshape(-1, batch)
             else:
