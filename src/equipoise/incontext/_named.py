@@ -157,17 +157,21 @@ def play(
     """
     rounds = checks.check_count("rounds", rounds)
     check_games(games)
+    same = column is None or column is row or (isinstance(row, str) and column == row)
     row = _seated("row", row, games, rounds)
-    column = row if column is None else _seated("column", column, games, rounds)
+    column = row if same else _seated("column", column, games, rounds)
     trained = isinstance(row, Players) or isinstance(column, Players)
     if not trained:
         _refuse(exploration=exploration, watching=watching or None)
         _refuse(precision=None if precision == "auto" else precision)
     options = {"exploration": exploration, "precision": precision, "watching": watching}
-    both: list[Any] = [row, column]
-    for i, who in enumerate((row, column)):
-        if isinstance(who, Players):
-            both[i] = who.learners(**options)[i]
+    # Players who sit in both seats share their network: one call makes both learners.
+    first: Any = row.learners(**options) if isinstance(row, Players) else (row, row)
+    if column is row:
+        both = first
+    else:
+        other: Any = column.learners(**options) if isinstance(column, Players) else (column, column)
+        both = first[0], other[1]
     if record is None and trained:
         record = [2**k for k in range(31) if 2**k < rounds]
     if key is None and state is None:
