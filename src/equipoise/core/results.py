@@ -83,8 +83,8 @@ class Interval:
 
     **Example**
 
-    >>> from equipoise.core import Interval
-    >>> interval = Interval(1.25, 1.5)
+    >>> import equipoise as eq
+    >>> interval = eq.Interval(1.25, 1.5)
     >>> interval.lower, interval.upper, str(interval), f"{interval:.2f}"
     (1.25, 1.5, '1.25 to 1.5', '1.25 to 1.50')
     """

@@ -57,8 +57,8 @@ class Online:
 
     **Arguments**
 
-    - `learner`: a learner of `equipoise.dynamics`, your own learner, or players of
-      `equipoise.incontext`, of which the one in `seat` plays.
+    - `learner`: an object, not a name: a learner of `equipoise.dynamics`, your own learner, or
+      players of `equipoise.incontext`, of which the one in `seat` plays.
     - `actions`: number of actions. Not needed for players of games of one size.
     - `reward_range`: lowest and highest reward, or None.
     - `states`, `discount`, `state`: for learners of Markov games, the number of states, the

@@ -21,7 +21,9 @@ class NormalFormGame(BatchedGame[Profile]):
     files and other libraries, not for large games. `NormalFormGame(A, B)` is the game in which the
     row player gets `A[a, b]` and the column player `B[a, b]`; with N tables, player i gets the
     i-th. If `players` is given, leading axes are batch axes: payoffs of shape (1000, 2, 3, 3) with
-    `players=2` are 1,000 bimatrix games. `labels` names the players and their actions.
+    `players=2` are 1,000 bimatrix games. `labels` names the players and their
+    actions: `{"players": ["Ann", "Bob"], "actions": [["stay", "leave"]]}`, with one list of actions
+    for each player, or a single one that all players share. Names in data frames are not read.
 
     **Example**
 

@@ -110,6 +110,7 @@ def play(
 ) -> dynamics.Trace:
     """Let two learners or trained players play every game of a batch for `rounds` rounds.
 
+    Games are zero-sum: a `MatrixGame` or a `MarkovGame`, or a batch of them.
     A seat holds the name of a learner (`equipoise.dynamics.LEARNERS`) or of trained players ("any",
     "markov", a folder that `pretrain` wrote, "guarded:any" for long matches), or an object: a
     learner, one of your own, or players. Without `column`, the same one plays both seats. Players

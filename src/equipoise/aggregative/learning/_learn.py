@@ -189,10 +189,11 @@ def learn(
 
     This is Aggre-VI, Algorithm 3 of the paper (known rewards), and Algorithm 4 (unknown rewards),
     which the paper leaves open; docs/theory/aggregative-learning.md states the guarantees and the
-    differences from the paper. The learner uses only `env.reset()`, `env.step(actions)` and the
-    declared `spec` (default: the environment's). If the environment has `seek(episode)`, an
-    interrupted run resumes exactly where it stopped; if it has a `config`, the run's config
-    includes it.
+    differences from the paper. `env` is a simulator; for a game, pass
+    `equipoise.aggregative.Simulator(game)`. The learner uses only `env.reset()`,
+    `env.step(actions)` and the declared `spec` (default: the environment's). If the environment
+    has `seek(episode)`, an interrupted run resumes exactly where it stopped; if it has a `config`,
+    the run's config includes it.
 
     - `rewards`: "known" uses `spec.reward`; "unknown" learns the rewards from what agents receive.
     - `objective`, `welfare`, `loss`: as for `equipoise.solve`; "regret" accepts any equilibrium.
