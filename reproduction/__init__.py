@@ -213,6 +213,8 @@ def reproduce(
     equipoise.core.errors.InputError: figure: expected one of planning, learning, regret, dimensions
     for aggregative; found 'plan'; did you mean planning?
     """
+    import jax
+
     chosen, folder, made = figures_of(paper, figures), Path(folder), []
     page = Report(
         f"Reproduction: {paper}",
@@ -223,6 +225,8 @@ def reproduce(
         for figure in chosen:
             bar.advance(0, figure=figure.name)
             made.append(_make(figure, folder / figure.name, scale, key, page))
+            # The compiled programs of all figures are more memory maps than a process may have.
+            jax.clear_caches()
             bar.advance(1)
     names = "".join(f" --figure {name}" for name in figures)
     options = f"--scale {scale} --seed {key} --run {folder}"

@@ -58,7 +58,7 @@ class Config:
 
     >>> from reproduction import in_context_imitator
     >>> in_context_imitator.Config().rounds, in_context_imitator.Config.quick().rounds
-    ((8, 16, 32), (8, 16))
+    ((8, 16, 32), (4, 8))
     """
 
     #: Numbers of actions of the matrix games.
@@ -123,10 +123,10 @@ class Config:
         small = cls(
             actions=(3,),
             states=(2,),
-            rounds=(8, 16),
+            rounds=(4, 8),
             layers=(1, 2),
             widths=(32,),
-            default=(16, 2, 32),
+            default=(8, 2, 32),
             seeds=1,
             steps=80,
             batch=16,
@@ -150,7 +150,7 @@ class Config:
         """Return the networks of a panel: one thing differs from the default at a time.
 
         >>> [tuple(cell) for cell in Config.quick().cells("matrix-3")]
-        [(8, 2, 32), (16, 2, 32), (16, 1, 32)]
+        [(4, 2, 32), (8, 2, 32), (8, 1, 32)]
         """
         middle = Cell(*self.default)
         found = [middle._replace(rounds=rounds) for rounds in self.rounds]

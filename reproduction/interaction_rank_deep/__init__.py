@@ -127,7 +127,7 @@ class Config:
             "trials": 2,
             "critics": ("1-IR-128", "2-IR-64", "joint-2x128", LINEAR),
             "architectures": ("1-IR-128", "2-IR-64", "joint-2x128", LINEAR),
-            "rows_per_agent": (10, 50),
+            "rows_per_agent": (10, 20),
             "ablations": ("ours", "normaliser: policy", "others: data", "patience: 20 steps"),
             "recipes": ("ours",),
             "steps": 1000,

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import jax
 import pytest
 from matplotlib.figure import Figure
 
@@ -110,6 +111,15 @@ def test_all_papers_quickly(small, tmp_path, capsys, monkeypatch):
     (tmp_path / "all" / "note.txt").touch()
     assert main(command) == 2
     assert "other files in" in capsys.readouterr().err
+
+
+def test_compiled_programs_of_a_figure_are_given_back(small, tmp_path):
+    """Those of all figures together are more memory maps than Linux gives to a process."""
+    traced = []
+    twice = jax.jit(lambda x: (traced.append(x), 2 * x)[1])
+    assert (twice(1.0), twice(2.0), len(traced)) == (2.0, 4.0, 1)
+    assert main(["reproduce", "interaction-rank", "--figure", "1", "--run", str(tmp_path)]) == 0
+    assert (twice(3.0), len(traced)) == (6.0, 2)
 
 
 def test_what_was_done_before_an_interruption_is_kept(small, tmp_path, capsys, monkeypatch):

@@ -91,7 +91,7 @@ class Reproduce:
     #: Size of the experiments: quick takes minutes on a CPU, full reproduces the whole figure.
     scale: Literal["quick", "full"] = "quick"
     #: Reproduce every figure of all papers, or of PAPER, at the quick scale. All of them together
-    #: take about three quarters of an hour of processor time.
+    #: take about a quarter of an hour of processor time.
     quick: bool = False
     #: List the figures and the time they take, and exit.
     list: bool = False
