@@ -92,9 +92,9 @@ def about(result: Any) -> About:
 
 def named(result: _Result, source: Any) -> _Result:
     """Attach to a result what it is about, which is no part of its content; return it."""
-    for part in (result, getattr(result, "certificate", None)):
-        if part is not None:
-            object.__setattr__(part, "_about", source)
+    vars(result)["_about"] = source  # results are frozen, and this is no part of their content
+    if (certificate := getattr(result, "certificate", None)) is not None:
+        vars(certificate)["_about"] = source
     return result
 
 

@@ -176,6 +176,10 @@ def class_of(kind: str) -> "type[Game]":
     return part_of(kind, "game")
 
 
+#: Classes that were recognised before.
+_KINDS_OF: dict[type, str] = {}
+
+
 def kind_of(game: Any) -> str:
     """Return the kind of a game, as named in `KINDS`. Refuse objects that are not games.
 
@@ -185,6 +189,9 @@ def kind_of(game: Any) -> str:
     >>> eq.games.kinds.kind_of(eq.MatrixGame([[1, -1], [-1, 1]]))
     'matrix'
     """
+    known = _KINDS_OF.get(type(game))
+    if known is not None:
+        return known
     kind = getattr(type(game), "kind", None)
     if (
         not isinstance(kind, str)
@@ -193,4 +200,5 @@ def kind_of(game: Any) -> str:
     ):
         classes = ", ".join(row.game.partition(":")[2] for row in KINDS.values())
         raise InputError("game", f"one of {classes}", type(game).__name__)
+    _KINDS_OF[type(game)] = kind
     return kind

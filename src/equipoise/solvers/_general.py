@@ -101,7 +101,8 @@ def solve_matrix(
     >>> solution.solved, solution.policy[0].round(6).tolist()
     (True, [0.333333, 0.333333, 0.333333])
     """
-    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    if time_limit is not TIME_LIMIT:
+        checks.check_range("time_limit", time_limit, 0.0, np.inf)
     if concept == "nash" and objective is None:
         return solve_zero_sum(game, tolerance=tolerance)
     payoff = np.asarray(game.payoff, np.float64)
