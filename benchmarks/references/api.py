@@ -191,7 +191,7 @@ def prices(x: Arrays, options: Mapping[str, Any]) -> Outputs:
     anarchy, design = eq.networks.price_of_anarchy(game), eq.networks.first_best_tolls(game)
     return {
         "status": str(anarchy.status.name),
-        "price": _number(anarchy.ratio),
+        "price": _number(anarchy.anarchy),
         "after": _number(design.after),
         "policy": np.asarray(design.game.tolls),
     }

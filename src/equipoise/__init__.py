@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from equipoise.offline import Log as Log
     from equipoise.offline import advise as advise
     from equipoise.solvers import equilibria as equilibria
+    from equipoise.solvers import prices as prices
     from equipoise.solvers import solve as solve
 
 __version__ = "0.2.0"
@@ -88,6 +89,7 @@ _PUBLIC: dict[str, str | None] = {
     # solutions and certificates
     "solve": "equipoise.solvers",
     "equilibria": "equipoise.solvers",
+    "prices": "equipoise.solvers",
     "certify": "equipoise.certificates",
     "certificates": None,
     "Solution": "equipoise.core",

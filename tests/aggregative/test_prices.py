@@ -54,9 +54,8 @@ def test_prices_hold_the_truth_at_every_time_limit(limit, enumerated, monkeypatc
         anarchy, stability = truth_of(game, tolerance)
         if np.isnan(anarchy):
             continue
-        stats = eq.solve(game, objective="welfare", tolerance=tolerance, time_limit=limit).stats
-        for name, truth in (("anarchy", anarchy), ("stability", stability)):
-            found = stats[f"price_of_{name}"]
+        prices = eq.prices(game, tolerance=tolerance, time_limit=limit)
+        for found, truth in ((prices.anarchy, anarchy), (prices.stability, stability)):
             if found is not None:
                 assert found.lower <= truth <= found.upper
                 narrow += found.upper <= 1.001 * found.lower
@@ -67,10 +66,17 @@ def test_a_search_that_ran_out_of_time_says_so():
     game = eq.games.load("parallel-roads", agents=2000, roads=5, types=3)
     solution = eq.solve(game, objective="welfare", time_limit=0.0)
     assert "the time limit ended the search" in solution.status.message
-    assert solution.stats["price_of_stability"] is None  # no equilibrium was found
+    prices = eq.prices(game, time_limit=0.0)
+    assert (prices.best, prices.anarchy, prices.stability) == (None, None, None)
+    assert (
+        str(prices.status) == "out of time: no equilibrium was found: allow a longer `time_limit`"
+    )
     solution = eq.solve(game, objective="welfare", time_limit=0.0, tolerance=1.0)
     assert "the time limit ended the search" in solution.status.message
-    assert solution.stats["price_of_stability"].upper > 1.04
+    prices = eq.prices(game, time_limit=0.0, tolerance=1.0)
+    assert prices.stability is not None
+    assert prices.stability.upper > 1.04
+    assert prices.status.name == "out of time"
 
 
 def bump(x):
@@ -91,7 +97,12 @@ def test_sampled_constants_prove_nothing():
     choice = eq.solve(game, objective="welfare")
     assert choice.status.ok  # it is an equilibrium
     assert ", if rewards change no faster than at the aggregates" in choice.status.message
-    assert choice.stats["price_of_stability"].upper >= truth / choice.stats["objective"]
+    prices = eq.prices(game)
+    assert prices.best is not None
+    assert prices.stability is not None
+    assert prices.stability.upper >= truth / prices.best.lower
+    assert not prices.status.ok
+    assert "declare `lipschitz`" in prices.status.message
     declared = eq.AggregativeGame([[[1.0], [0.0]]], bump, 0.3 + 0.5 / 0.0004, counts=[100_000])
     proven = eq.solve(declared, concept="optimum")
     assert proven.stats["best_possible"] >= truth - 1e-12

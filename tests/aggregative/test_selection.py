@@ -58,9 +58,14 @@ def test_choices_against_enumeration(few, counts, seed):
     assert optimum.stats["objective"] == pytest.approx(mean.max(), abs=2e-3)
     assert optimum.stats["best_possible"] >= mean.max() - 1e-12
     if stable.any():
-        prices = eq.solve(game, objective="welfare", tolerance=tolerance).stats
-        assert prices["optimum"] == pytest.approx(mean.max(), abs=2e-3)
-        assert prices["worst_equilibrium"] <= prices["best_equilibrium"] <= prices["optimum"]
+        prices = eq.prices(game, tolerance=tolerance)
+        assert prices.best is not None
+        assert prices.worst is not None
+        assert prices.optimum.lower == pytest.approx(mean.max(), abs=2e-3)
+        assert prices.worst.upper <= prices.best.lower <= prices.optimum.lower
+        worst, best = mean[stable].min(), mean[stable].max()
+        assert prices.worst.lower - 1e-12 <= worst <= prices.worst.upper + 1e-12
+        assert prices.best.lower - 1e-12 <= best <= prices.best.upper + 1e-12
 
 
 def with_loads(of_loads):
@@ -125,32 +130,41 @@ def test_a_small_game_without_an_equilibrium_is_told_so():
         assert not found.status.ok
         assert found.certificate.max_gain == pytest.approx(gains.min())
         assert "no profile of this game meets the tolerance" in found.status.message
-    assert welfare.stats["price_of_stability"] is None
+    assert eq.prices(game).stability is None
 
 
-@pytest.mark.parametrize("options", [
-    {"objective": "egalitarian"},
-    {"objective": "loss", "loss": [[0.0, 1.0]]},
-    {"objective": lambda plays, x: float(x[0])},
-    {"concept": "optimum"},
-    {"concept": "optimum", "objective": "egalitarian"},
-])  # fmt: skip
-def test_prices_come_with_every_selection(few, options):
-    """By mean reward, whatever the objective: everybody or nobody joins, or a third."""
-    stats = eq.solve(eq.games.load("public-good", agents=900), **options).stats
-    assert stats["optimum"] == pytest.approx(0.6, abs=1e-6)
-    assert stats["best_equilibrium"] == pytest.approx(0.6, abs=1e-6)
-    assert stats["worst_equilibrium"] == pytest.approx(0.0, abs=1e-4)
-    assert stats["price_of_stability"].lower == 1.0
-    assert stats["price_of_stability"].upper == pytest.approx(1.0, abs=1e-3)
-    assert stats["price_of_anarchy"].lower > 1e3
+def test_the_prices_of_a_public_good():
+    """By mean reward: everybody or nobody joins, or a third."""
+    prices = eq.prices(eq.games.load("public-good", agents=900))
+    assert prices.best is not None
+    assert prices.worst is not None
+    assert prices.optimum.lower == pytest.approx(0.6, abs=1e-6)
+    assert prices.best.lower == pytest.approx(0.6, abs=1e-6)
+    assert prices.worst.upper == pytest.approx(0.0, abs=1e-4)
+    assert prices.stability is not None
+    assert prices.stability.lower == 1.0
+    assert prices.stability.upper == pytest.approx(1.0, abs=1e-3)
+    assert prices.anarchy is not None
+    assert prices.anarchy.lower > 1e3
+    assert [solution.solved for solution in prices.solutions.values()] == [True, True]
+
+
+def test_prices_of_a_welfare_of_ones_own():
+    """Everybody should stay away, which is an equilibrium; in the worst one everybody joins."""
+    good = eq.games.load("public-good", agents=900)
+    prices = eq.prices(good, welfare=[[2.0, 1.0]])
+    assert (str(prices.stability), str(prices.anarchy)) == ("1", "2")
+    assert prices.status.ok
 
 
 def test_a_driver_on_three_roads_gains_nothing_to_speak_of():
     solution = eq.solve(roads(300, 3, alike=True), objective="welfare")
     assert solution.status.ok
     assert solution.certificate.max_gain <= solution.tolerance < 0.05
-    anarchy, stability = (solution.stats[f"price_of_{n}"] for n in ("anarchy", "stability"))
+    prices = eq.prices(solution.game)
+    anarchy, stability = prices.anarchy, prices.stability
+    assert anarchy is not None
+    assert stability is not None
     assert anarchy.lower >= stability.lower >= 1.0
     assert anarchy.upper == stability.upper == np.inf  # no Lipschitz constant is declared
 
@@ -163,7 +177,8 @@ def test_declared_bounds_of_rewards_do_not_matter():
     worst = eq.solve(wide, objective="welfare", sense="min")
     assert worst.certificate.max_gain <= worst.certificate.rounding
     assert worst.stats["objective"] == pytest.approx(-0.4)
-    anarchy = worst.stats["price_of_anarchy"]
+    anarchy = eq.prices(wide).anarchy
+    assert anarchy is not None
     assert [anarchy.lower, anarchy.upper] == pytest.approx([0.4 / 0.3875] * 2)
 
 
@@ -201,7 +216,7 @@ def test_nothing_within_the_tolerance_is_not_solved():
     assert not solution.status.ok
     assert "the largest gain found" in solution.status.message
     assert "no profile of this game meets the tolerance" in solution.status.message
-    assert solution.stats["price_of_anarchy"] is None
+    assert eq.prices(game, tolerance=1e-6).anarchy is None
 
 
 @pytest.mark.parametrize("lipschitz", [None, pytest.param(16.0, marks=pytest.mark.soak)])

@@ -148,11 +148,14 @@ def test_optimum_and_prices_against_all_policies(seed):
     assert (best.stats["best_possible"] >= known - 1e-9).all()
     assert (best.stats["objective"] <= best.stats["best_possible"] + 1e-9).all()
     assert (best.stats["objective"] <= most + 1e-9).all()
-    anarchy, stability = (optimum.stats[f"price_of_{n}"] for n in ("anarchy", "stability"))
-    np.testing.assert_allclose(optimum.stats["optimum"], most, atol=1e-9)
-    true = most / optimum.stats["best_equilibrium"]
-    np.testing.assert_allclose([[one.lower, one.upper] for one in stability], np.c_[true, true])
-    assert all(a.upper >= b.lower for a, b in zip(anarchy, stability, strict=True))
+    prices = eq.prices(game, welfare=welfare)
+    anarchy, stability, highest = prices.anarchy, prices.stability, prices.best
+    assert anarchy is not None
+    assert stability is not None
+    assert highest is not None
+    np.testing.assert_allclose(prices.optimum.lower, most, atol=1e-9)
+    np.testing.assert_allclose([stability.lower, stability.upper], [most / highest.lower] * 2)
+    assert (anarchy.upper >= stability.lower).all()
     with pytest.raises(ValueError, match="objective: expected"):
         eq.solve(game, concept="optimum", objective="loss", loss=welfare)
     with pytest.raises(ValueError, match="method: expected 'backward'"):
@@ -247,8 +250,10 @@ def test_bounds_hold_where_profiles_are_too_many_to_list():
     assert (optimum.stats["best_possible"] >= optimum.stats["objective"] - 1e-9).all()
     assert (optimum.stats["objective"] >= best.stats["objective"] - 1e-6).all()
     assert (best.stats["best_possible"] >= best.stats["objective"] - 1e-9).all()
-    stats = optimum.stats
-    assert (stats["worst_equilibrium"] <= stats["best_equilibrium"] + 1e-9).all()
+    prices = eq.prices(game)
+    assert prices.best is not None
+    assert prices.worst is not None
+    assert (prices.worst.upper <= prices.best.lower + 1e-9).all()
 
 
 def test_looking_ahead_pays():

@@ -45,7 +45,7 @@ def test_parts_of_an_unknown_kind_are_refused():
 
 
 @KIND
-@pytest.mark.parametrize("verb", ["solve", "equilibria"])
+@pytest.mark.parametrize("verb", ["solve", "equilibria", "prices"])
 def test_an_unknown_option_is_refused_with_the_function_that_has_none(kind, verb):
     if (place := getattr(kinds.KINDS[kind], verb)) is None:
         refuses(lambda: getattr(eq, verb)(games()[kind]), "game")

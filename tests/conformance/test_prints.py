@@ -135,7 +135,7 @@ def test_large_gains_are_written_in_full():
 
 def test_prices_designs_and_learned_policies_are_short():
     braess = eq.games.load("braess-network")
-    assert "price of anarchy: 1.10843" in checked(str(eq.networks.price_of_anarchy(braess)))
+    assert "price of anarchy: 1.10843" in checked(str(eq.prices(braess)))
     tolls = checked(str(eq.networks.first_best_tolls(braess)))
     assert "  0 to 1  30\n" in tolls
     assert "total cost with tolls: 498" in tolls

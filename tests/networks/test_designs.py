@@ -183,8 +183,8 @@ class TestTolls:
 
     def test_price_of_anarchy(self):
         found = eq.networks.price_of_anarchy(eq.games.load("braess-network"))
-        assert found.ratio.lower <= 92 / 83 <= found.ratio.upper
-        assert found.ratio.upper - found.ratio.lower < 1e-5
+        assert found.anarchy.lower <= 92 / 83 <= found.anarchy.upper
+        assert found.anarchy.upper - found.anarchy.lower < 1e-5
         assert found.status.ok
 
     @pytest.mark.parametrize(
@@ -328,8 +328,8 @@ def test_a_toll_that_only_works_above_a_threshold():
 def test_the_price_of_anarchy_where_the_optimum_costs_nothing():
     free = {"free_flow": [0.0, 1.0], "rise": 0.0}
     game = eq.NetworkGame([0, 0], [1, 1], [0], [1], [2.0], **free)
-    price = eq.networks.price_of_anarchy(game).ratio
+    price = eq.networks.price_of_anarchy(game).anarchy
     assert (price.lower, price.upper) == (1.0, 1.0)
     tolled = game.replace(tolls=[3.0, 0.0])  # everybody pays with time instead
-    price = eq.networks.price_of_anarchy(tolled).ratio
+    price = eq.networks.price_of_anarchy(tolled).anarchy
     assert (price.lower, price.upper) == (np.inf, np.inf)

@@ -80,11 +80,11 @@ def test_without_time_prices_hold_the_truth_and_say_so():
     game = city(rows=4, columns=4, zones=6, trips=6000.0)
     truth = eq.networks.price_of_anarchy(game)
     assert truth.status.name == "solved"
-    assert 1.0 < truth.ratio.lower <= truth.ratio.upper < truth.ratio.lower + 1e-5
+    assert 1.0 < truth.anarchy.lower <= truth.anarchy.upper < truth.anarchy.lower + 1e-5
     early = eq.networks.price_of_anarchy(game, time_limit=0.0)
     assert early.status.name == "out of time"
-    assert early.ratio.lower <= truth.ratio.lower <= truth.ratio.upper <= early.ratio.upper
-    price = eq.networks.price_of_anarchy(pigou()).ratio
+    assert early.anarchy.lower <= truth.anarchy.lower <= truth.anarchy.upper <= early.anarchy.upper
+    price = eq.networks.price_of_anarchy(pigou()).anarchy
     assert price.lower <= 4.0 / 3.0 <= price.upper < 4.0 / 3.0 + 1e-6
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from equipoise.aggregative._mean_field import from_mean_field as from_mean_field
     from equipoise.aggregative._mean_field import mean_field as mean_field
     from equipoise.aggregative._mean_field import sampled_gain as sampled_gain
+    from equipoise.aggregative._solve import prices as prices
     from equipoise.aggregative._solve import solve_aggregative as solve_aggregative
     from equipoise.aggregative.learning._learn import Learned as Learned
     from equipoise.aggregative.learning._learn import learn as learn
@@ -39,7 +40,7 @@ _HOMES = {
     "_design": "Design design",
     "_map": "Compared Equilibrium Listing Study equilibria study",
     "_mean_field": "MeanField from_mean_field mean_field sampled_gain",
-    "_solve": "solve_aggregative",
+    "_solve": "prices solve_aggregative",
     "learning._learn": "Learned learn",
     "learning._pettingzoo": "from_pettingzoo to_pettingzoo",
     "learning._spec": "Environment Simulator Spec",

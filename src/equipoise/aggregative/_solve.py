@@ -1,4 +1,4 @@
-"""Pure equilibria of aggregative games, any or the best for an objective, and social optima.
+"""Pure equilibria of aggregative games, any or the best for an objective, optima and prices.
 
 In a Markov game Algorithm 1 of the paper plans each step and state separately. Algorithm 2 goes
 backward over the steps and adds the welfare still to come to each cell's program. An agent's later
@@ -11,21 +11,19 @@ A game in normal form is one stage. `_stages` decides how a stage is solved.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from equipoise.aggregative._cells import Stage
 from equipoise.aggregative._classes import one_stage, places_of
 from equipoise.aggregative._fair import fairest
 from equipoise.aggregative._planner import Planner
-from equipoise.aggregative._stages import CELLS_UP_TO, best_equilibrium
+from equipoise.aggregative._stages import CELLS_UP_TO
 from equipoise.aggregative._subroutine import (
     OBJECTIVES,
     Options,
-    Plan,
     as_options,
     as_worth,
     check_choice,
@@ -37,6 +35,7 @@ from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import (
     Certificate,
     Interval,
+    Prices,
     Solution,
     finish,
     judged,
@@ -47,14 +46,11 @@ from equipoise.games import AggregativeGame, AggregativeMarkovGame
 #: Default time limit in seconds, after which the best policy so far is returned.
 TIME_LIMIT = 60.0
 
-#: Programs allowed for the equilibria and the optimum that a selection is compared with.
-_BESIDE = 80
+#: The searches of `prices`: whether each maximises, and whether agents need not be content.
+_SEARCHES = (("optimum", True, True), ("best", True, False), ("worst", False, False))
 
-#: Small cells allowed for the bound on the optimum that the prices need.
-_PROVE = 2_000
-
-#: Share of the time for the search itself; the rest is left for those of the prices.
-_SHARE = 0.85
+#: What the status of prices advises if the searches were ended.
+_HINTS = {"out of time": ": allow a longer `time_limit`", "interrupted": ": Ctrl-C ended a search"}
 
 #: Largest relative error of a ratio of mean rewards by rounding.
 _ROUNDED = 1e-12
@@ -102,8 +98,8 @@ def solve_aggregative(
       function of the numbers of agents (types, actions) and the aggregate. `sense="min"` finds the
       worst equilibrium instead of the best. `solution.objective` is the interval between the
       objective attained and what no equilibrium exceeds, and `solution.assumes` says what it rests
-      on. The intervals `stats["price_of_anarchy"]` and `stats["price_of_stability"]` compare with
-      the social optimum. In a Markov game arrays may depend on step and state,
+      on. `equipoise.prices` compares the best and the worst equilibrium with the social optimum. In
+      a Markov game arrays may depend on step and state,
       (horizon, states, agents or types, actions); "egalitarian" is the value of the whole game to
       the worst-off agent, averaged over the states in which the game may begin; and functions are
       not accepted. The ends of `solution.objective` then have one entry for each of these states,
@@ -113,11 +109,10 @@ def solve_aggregative(
     - `concept="optimum"`: the social optimum, which need not be an equilibrium. The status is
       "solved" if the optimum is proven to be within the tolerance of the best. Estimated Lipschitz
       constants prove nothing; all profiles of small games are compared, which needs none. In Markov
-      games the optimum maximises welfare, needs the method "backward", and comes with both prices.
+      games the optimum maximises welfare and needs the method "backward".
     - `time_limit`: seconds after which the best profile so far is returned, as it is after Ctrl-C;
-      the status then says so. A choice among equilibria leaves 15% of them for the prices.
-      `progress` is called during long searches. `stats["method"]` names the method that found the
-      profile.
+      the status then says so. `progress` is called during long searches. `stats["method"]` names
+      the method that found the profile.
     - `potential`: whether the game has a potential, so that best-reply dynamics must end. Default:
       tested on samples. `spacing`: side of the first cells of aggregates.
     - `slack`, `rounding`, `epsilon`, `key`: use the paper's subroutine 4.1.1 with one spacing, for
@@ -202,8 +197,6 @@ def _solve(
     chosen = not options.as_paper and (options.objective != "regret" or options.free)
     chosen = chosen and (single or backward)
     deadline = options.deadline
-    if chosen and (single or options.free):
-        options = replace(options, deadline=deadline.part(_SHARE))
     planner, policy, certificate, fair = _plan(game, worth, options, tolerance, backward)
     tolerance = planner.tolerance
     options = replace(planner.options, objective=options.objective)
@@ -246,18 +239,10 @@ def _solve(
         if game.lipschitz_estimated and not (complete or by_array):
             assumes = _SAMPLED
         stats["assumes"] = assumes
-    if chosen and single:
-        stats |= prices(planner.stage, options, plans[0], float(np.mean(value)), deadline)
-    elif chosen and options.free:
-        stats |= _markov_prices(planner, deadline)
     stats |= {"plan_seconds": planned - started, "seconds": time.perf_counter() - started}
-    ended, cut_short = "", ""
-    if deadline.stop:
-        ended, cut_short = "interrupted", "Ctrl-C ended the search"
-    elif deadline.missed and options.deadline.missed:
-        ended, cut_short = "out of time", "the time limit ended the search"
-    elif deadline.missed:
-        cut_short = "the time limit ended the searches for the prices, whose intervals are wide"
+    ended = _ending(deadline)
+    cut_short = {"interrupted": "Ctrl-C", "out of time": "the time limit"}.get(ended, "")
+    cut_short += " ended the search" if cut_short else ""
     more: dict[str, Any] = {"assumes": assumes, "stats": stats, "game": game}
     if options.free:
         assert objective is not None
@@ -274,6 +259,11 @@ def _solve(
         words |= {"notes": notes, "value": value, "objective": objective}
         solution = finish(policy, certificate, tolerance, ended, **words, **more)
     return named(solution, game.about)
+
+
+def _ending(deadline: Deadline) -> str:
+    """What ended a search from outside, or nothing."""
+    return "interrupted" if deadline.stop else "out of time" if deadline.missed else ""
 
 
 def _objective(attained: Any, most: Any, maximise: bool) -> Interval | None:
@@ -319,85 +309,118 @@ def _plan(
     return best
 
 
+@named_arguments
 def prices(
-    stage: Stage, options: Options, plan: Plan, value: float, deadline: Deadline
-) -> dict[str, Any]:
-    """Compare the best and the worst equilibrium with the social optimum, by welfare.
+    game: AggregativeGame | AggregativeMarkovGame,
+    *,
+    welfare: Any = None,
+    tolerance: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    progress: Progress | None = None,
+) -> Prices:
+    """Compare the best and the worst equilibrium of very many agents with the social optimum.
 
-    Welfare is the mean reward, or that of the `welfare` array, whatever the objective. The price of
-    anarchy compares the worst equilibrium with the optimum, and the price of stability the best
-    one; `price` says what is known of them. `value` is the mean reward of the plan. Each search
-    that is still to be done gets its share of the time left.
+    `equipoise.prices` calls this function. It searches for the optimum and for the best and the
+    worst equilibrium in turn; each search has its share of the time that is left.
+
+    - `welfare`: what is compared, the mean of an array (agents or types, actions); in a Markov game
+      it may depend on step and state, (horizon, states, agents or types, actions). Default: the
+      mean reward.
+    - `tolerance`: the largest gain that an equilibrium may leave. Default: that of `solve`. A
+      welfare that is negative by no more than the tolerance counts as zero. The status is "solved"
+      if the optimum and both equilibria are known to the tolerance.
+    - `time_limit`: seconds after which the intervals are those proven so far, as they are after
+      Ctrl-C. `progress` is called during long searches.
+
+    Where Lipschitz constants were not declared, samples prove nothing and the intervals are wide,
+    unless all profiles are compared. `solutions` has the "best" and the "worst" equilibrium found.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> prices = eq.aggregative.prices(eq.games.load("two-roads", agents=100))
+    >>> round(prices.anarchy.lower, 4), prices.solutions["worst"].solved
+    (1.0322, True)
     """
-    by_welfare = options.objective in ("welfare", "regret") and not options.loss
-    stage = replace(stage, welfare=None) if options.loss else stage
-    own = plan.objective if by_welfare else value
-    met = [own] if plan.gain <= options.tolerance and not options.free else []
-    highest, bounds = own, []
-    for maximise, free in (searches := ((True, True), (True, False), (False, False))):
-        if by_welfare and (maximise, free) == (options.maximise, options.free):
-            other = plan
-        else:
-            share = deadline.part(1.0 / (len(searches) - len(bounds)))
-            changes = {"maximise": maximise, "free": free, "programs": _BESIDE, "deadline": share}
-            useful = not stage.sampled or stage.welfare is not None
-            changes |= {"objective": "welfare", "prove": _PROVE if free and useful else 0.0}
-            other = best_equilibrium(stage, replace(options, **changes))
-        proven = other.complete or not stage.sampled or (free and stage.welfare is not None)
-        bounds.append(other.promise if proven else np.inf if maximise else -np.inf)
-        highest = max(highest, other.objective)
-        if not free and other.gain <= options.tolerance:
-            met.append(other.objective)
-    most, least = max(met, default=np.nan), min(met, default=np.nan)
-    return {
-        "optimum": highest,
-        "best_equilibrium": most,
-        "worst_equilibrium": least,
-    } | _prices(highest, most, least, bounds, options.tolerance)
+    checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    if tolerance is not None:
+        checks.check_range("tolerance", tolerance, 0.0, np.inf)
+    worth = as_worth(game, "welfare", welfare, None)
+    stateful = isinstance(game, AggregativeMarkovGame)
+    base = _options(game, "welfare", "max", None, 0.0, None, "vertex", 0)
+    solutions: dict[str, Solution] = {}
+    values, bounds, met, stage_gain, most_gain = [], [], [], 0.0, 0.0
+    with Deadline(float(time_limit)) as deadline:
+        for left, (name, maximise, free) in zip((3, 2, 1), _SEARCHES, strict=True):
+            part = deadline.part(1.0 / left)
+            changes: dict[str, Any] = {"maximise": maximise, "free": free}
+            changes |= {"prove": np.inf if free else 0.0, "deadline": part, "progress": progress}
+            planner = Planner(game, worth, replace(base, **changes), stateful, tolerance)
+            value, bound = _known(planner)
+            values.append(value)
+            bounds.append(bound)
+            stage_gain, most_gain = planner.options.tolerance, planner.tolerance
+            met.append(all(one.gain <= stage_gain for one in planner.plans))
+            if met[-1] and not free:
+                solutions[name] = _solution(planner, _ending(part))
+        ended = _ending(deadline)
+    highest = np.fmax.reduce(values)
+    optimum = Interval(highest, np.maximum(highest, bounds[0]))
+    found = [value for value, one in zip(values[1:], met[1:], strict=True) if one]
+    if not found:
+        status = judged(False, "no equilibrium was found" + _HINTS.get(ended, ""), ended)
+        return named(Prices(_alone(game, optimum), None, None, None, None, status), game.about)
+    most, least = np.max(found, 0), np.min(found, 0)
+    best = Interval(most, np.maximum(most, np.minimum(bounds[1], optimum.upper)))
+    worst = Interval(np.minimum(least, bounds[2]), least)
+    anarchy, stability = (_alone(game, _prices(optimum, one, stage_gain)) for one in (worst, best))
+    told = f"the price of anarchy is {anarchy} and the price of stability {stability}"
+    if anarchy is None or stability is None:
+        told = "no ratio compares an optimum above zero with an equilibrium below"
+    narrow = all(np.all(one.width <= most_gain) for one in (optimum, best, worst))
+    if not narrow and game.lipschitz_estimated and not ended:
+        told += "; samples of rewards prove no bounds: declare `lipschitz`"
+    status = judged(narrow, told + ("" if narrow else _HINTS.get(ended, "")), ended)
+    optimum, best, worst = (_alone(game, one) for one in (optimum, best, worst))
+    return named(Prices(optimum, best, worst, anarchy, stability, status, solutions), game.about)
 
 
-def _prices(
-    optimum: float, best: float, worst: float, bounds: Sequence[float], tolerance: float
-) -> dict[str, Interval | None]:
-    """The two prices, from the welfare found, and bounds on the optimum and on equilibria."""
-    most, best_bound, worst_bound = bounds
-    if np.isnan(best):
-        return {"price_of_anarchy": None, "price_of_stability": None}
-    whole = Interval(optimum, max(optimum, most))
-    lowest = Interval(min(worst, worst_bound), worst)
-    highest = Interval(best, max(best, min(best_bound, whole.upper)))
-    return {
-        "price_of_anarchy": price(whole, lowest, tolerance),
-        "price_of_stability": price(whole, highest, tolerance),
-    }
+def _solution(planner: Planner, ended: str) -> Solution:
+    """The equilibrium that a search for prices found, with its certificate."""
+    policy, value = planner.roster.policy(), planner.value[0]
+    if isinstance(planner.game, AggregativeGame):
+        policy, value = one_stage(policy), np.asarray(value[0])
+    certificate, stats = certify(planner.game, policy), {"aggregate": planner.aggregate}
+    more: dict[str, Any] = {"who": "agent", "value": value, "stats": stats, "game": planner.game}
+    return named(finish(policy, certificate, planner.tolerance, ended, **more), planner.game.about)
 
 
-def _markov_prices(planner: Planner, deadline: Deadline) -> dict[str, Any]:
-    """The comparison of `prices` for a Markov game, by the state in which it begins."""
-    highest, tolerance = planner.welfare[0], planner.options.tolerance
-    found, bounds = [], [_proven(planner)]
-    for maximise in (True, False):
-        changes = {"maximise": maximise, "free": False, "deadline": deadline.part(0.5)}
-        options = replace(planner.options, objective="welfare", progress=None, **changes)
-        other = Planner(planner.game, planner.worth, options, True, planner.tolerance)
-        met = max(plan.gain for plan in other.plans) <= other.options.tolerance
-        found.append(other.welfare[0] if met else np.full(len(highest), np.nan))
-        bounds.append(_proven(other))
-        highest = np.fmax(highest, found[-1])
-    states = zip(highest, *found, zip(*bounds, strict=True), strict=True)
-    each = [_prices(w, best, worst, ends, tolerance) for w, best, worst, ends in states]
-    return {
-        "optimum": highest,
-        "best_equilibrium": found[0],
-        "worst_equilibrium": found[1],
-    } | {name: tuple(one[name] for one in each) for name in each[0]}
+def _known(planner: Planner) -> tuple[np.ndarray, np.ndarray]:
+    """(states,) each: the welfare attained, and its bound; infinite where it rests on samples."""
+    plan, options = planner.plans[0], planner.options
+    attained, most = planner.welfare[0], planner.possible[0]
+    declared = not planner.game.lipschitz_estimated
+    if isinstance(planner.game, AggregativeGame):
+        attained, most = np.array([plan.objective]), np.array([plan.promise])
+        declared = declared or (options.free and planner.stage.welfare is not None)
+    if declared or all(one.complete for one in planner.plans):
+        return attained, most
+    return attained, np.full_like(most, np.inf if options.maximise else -np.inf)
 
 
-def _proven(planner: Planner) -> np.ndarray:
-    """(states,): the bounds of a plan on its objective; infinite where they rest on samples."""
-    if not planner.game.lipschitz_estimated or all(plan.complete for plan in planner.plans):
-        return planner.possible[0]
-    return np.full_like(planner.possible[0], np.inf if planner.options.maximise else -np.inf)
+def _alone(game: Any, interval: Any) -> Any:
+    """An interval of numbers for a game without states, which has one entry."""
+    if interval is None or isinstance(game, AggregativeMarkovGame):
+        return interval
+    return Interval(interval.lower[0], interval.upper[0])
+
+
+def _prices(optimum: Interval, welfare: Interval, tolerance: float) -> Interval | None:
+    """The price for each starting state; None if one of them has none."""
+    pairs = zip(optimum.lower, optimum.upper, welfare.lower, welfare.upper, strict=True)
+    each = [price(Interval(a, b), Interval(c, d), tolerance) for a, b, c, d in pairs]
+    ends = [(one.lower, one.upper) for one in each if one is not None]
+    return Interval(*np.transpose(ends)) if len(ends) == len(each) else None
 
 
 def price(optimum: Interval, welfare: Interval, tolerance: float = 0.0) -> Interval | None:

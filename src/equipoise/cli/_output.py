@@ -120,15 +120,9 @@ def print_certificate(
     print_pairs([*pairs, ("note", eq.report.rounding_note(certificate) or None), *more])
 
 
-#: Statistics of a selection that are printed with it.
-_PRICES = ("price_of_anarchy", "price_of_stability")
-
-
 def print_solution(record: "eq.runs.Record", more: Sequence[tuple[str, Any]] = ()) -> None:
     """Print the record of a solution: its tables, its certificate and its numbers."""
     import numpy as np
-
-    from equipoise.core.results import Interval
 
     print(f"{record.scalars['game']}: {record.scalars['description']}")
     for name, table in record.tables.items():
@@ -141,9 +135,6 @@ def print_solution(record: "eq.runs.Record", more: Sequence[tuple[str, Any]] = (
         words["value"] = "mean cost"
     facts = [(words.get(n, n), record.scalars[n]) for n in known if n in record.scalars]
     solution: Any = record.solution
-    prices = ((name, solution["stats"].get(name)) for name in _PRICES)
-    known = ((name, one) for name, one in prices if isinstance(one, Mapping))
-    facts += [(name.replace("_", " "), str(Interval(**one))) for name, one in known]
     tolerance = np.asarray(solution["tolerance"])
     if np.isfinite(tolerance).all():
         facts.append(("tolerance", float(tolerance.max())))

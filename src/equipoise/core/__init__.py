@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from equipoise.core.results import AggregativeCertificate as AggregativeCertificate
     from equipoise.core.results import Certificate as Certificate
     from equipoise.core.results import Interval as Interval
+    from equipoise.core.results import Prices as Prices
     from equipoise.core.results import Solution as Solution
     from equipoise.core.results import Status as Status
     from equipoise.core.results import TableCertificate as TableCertificate
     from equipoise.core.results import Verdict as Verdict
 
 _RESULTS = (
-    *("AggregativeCertificate", "Certificate", "Interval", "Solution", "Status", "Verdict"),
-    "TableCertificate",
+    *("AggregativeCertificate", "Certificate", "Interval", "Prices", "Solution", "Status"),
+    *("TableCertificate", "Verdict"),
 )
 _PUBLIC: dict[str, str | None] = {
     "InputError": "equipoise.core.errors",

@@ -760,6 +760,59 @@ class Solution(Generic[P]):
         return plain | ({"assumes": self.assumes} if self.assumes else {})
 
 
+@final
+@dataclass(frozen=True)
+class Prices:
+    """What selfishness costs: the best and the worst equilibrium beside the social optimum.
+
+    The price of anarchy compares the worst equilibrium with the optimum, and the price of stability
+    the best one. Both are ratios of at least 1: of mean rewards, or of costs. Every number is an
+    interval that holds the true one; in the Markov game of a crowd its ends have one entry for each
+    state in which the game may begin.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> prices = eq.prices(eq.games.load("braess-network"))
+    >>> print(prices)
+    solved: the price of anarchy is 1.10843
+    price of anarchy: 1.10843
+    price of stability: 1.10843
+    total cost of the optimum: 498
+    total cost of the best equilibrium: 552
+    total cost of the worst equilibrium: 552
+    """
+
+    #: Welfare or cost of the social optimum, which `measure` names.
+    optimum: Interval
+    #: That of the best equilibrium, and of the worst one. None if no equilibrium was found.
+    best: Interval | None
+    worst: Interval | None
+    #: The price of anarchy. None, like `stability`, if no equilibrium was found, or where the
+    #: welfare of the equilibrium is negative and that of the optimum is not.
+    anarchy: Interval | None
+    #: The price of stability.
+    stability: Interval | None
+    #: "solved" if the optimum and the equilibria are known to the tolerance.
+    status: Status
+    #: What was found: an "optimum", and an "equilibrium", or the "best" and the "worst" one.
+    solutions: Mapping[str, Solution] = field(default_factory=dict, repr=False)
+    #: What is compared, such as "mean reward" or "total cost".
+    measure: str = "mean reward"
+
+    def __str__(self) -> str:
+        """Return the outcome, both prices and what they compare."""
+        facts = {
+            "price of anarchy": self.anarchy,
+            "price of stability": self.stability,
+            f"{self.measure} of the optimum": self.optimum,
+            f"{self.measure} of the best equilibrium": self.best,
+            f"{self.measure} of the worst equilibrium": self.worst,
+        }
+        lines = (cut(f"{name}: {'unknown' if one is None else one}") for name, one in facts.items())
+        return "\n".join((*wrapped(self.status), *lines))
+
+
 #: What ends a search from outside, and what the status then advises.
 ADVICE = {
     "out of time": "raise `time_limit`",

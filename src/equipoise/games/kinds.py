@@ -76,6 +76,7 @@ KINDS = {
         certify=f"{_CROWDS}:certify_aggregative",
         solve="equipoise.aggregative:solve_aggregative",
         equilibria="equipoise.aggregative:equilibria",
+        prices="equipoise.aggregative:prices",
         design="equipoise.aggregative:design",
     ),
     "aggregative-markov": Kind(
@@ -83,6 +84,7 @@ KINDS = {
         policies=("aggregative",),
         certify=f"{_CROWDS}:certify_aggregative_markov",
         solve="equipoise.aggregative:solve_aggregative",
+        prices="equipoise.aggregative:prices",
     ),
     "contextual": Kind(
         game="equipoise.games._contextual:ContextualGame",

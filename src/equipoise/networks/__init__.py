@@ -11,7 +11,6 @@ from equipoise._lazy import load_on_first_use
 if TYPE_CHECKING:
     from equipoise.networks._best import best_capacities as best_capacities
     from equipoise.networks._best import best_tolls as best_tolls
-    from equipoise.networks._design import Anarchy as Anarchy
     from equipoise.networks._design import Design as Design
     from equipoise.networks._design import first_best_tolls as first_best_tolls
     from equipoise.networks._design import given_tolls as given_tolls
@@ -25,17 +24,18 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "_best": "best_capacities best_tolls",
-    "_design": "Anarchy Design first_best_tolls given_tolls price_of_anarchy",
+    "_design": "Design first_best_tolls given_tolls price_of_anarchy",
     "_drivers": "whole_drivers",
     "_entropy": "entropy_paths",
     "_oracle": "solve_oracle",
     "_sensitivity": "Sensitivity sensitivity",
     "_solve": "solve_network",
 }
+_RENAMED = {"Anarchy": "core.Prices"}
 _PUBLIC: dict[str, str | None] = {
     name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names.split()
 }
 
 __all__ = sorted(_PUBLIC)  # pyright: ignore[reportUnsupportedDunderAll]
 
-__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC)
+__getattr__, __dir__ = load_on_first_use(__name__, _PUBLIC, _RENAMED)

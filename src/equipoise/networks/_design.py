@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
-from equipoise.core.results import Interval, Solution, Status, judged
+from equipoise.core.results import Interval, Prices, Solution, Status, judged
 from equipoise.core.text import first_rows, wrapped
 from equipoise.games import FlowPolicy, NetworkGame
 from equipoise.networks._bounds import cost_of_equilibria, gap_of
@@ -117,50 +117,25 @@ class Design:
         write_text(path, "From\tTo\tToll\tVolume\tCost\n" + "".join(lines))
 
 
-@dataclass(frozen=True)
-class Anarchy:
-    """User equilibrium and system optimum of one network, and the ratio of their total costs.
-
-    `price_of_anarchy` returns one.
-
-    **Example**
-
-    >>> import equipoise as eq
-    >>> found = eq.networks.price_of_anarchy(eq.games.load("braess-network"))
-    >>> found.ratio.lower <= 92 / 83 <= found.ratio.upper
-    True
-    """
-
-    #: The price of anarchy of the instance lies in this interval.
-    ratio: Interval
-    #: The user equilibrium.
-    equilibrium: Solution
-    #: The system optimum.
-    optimum: Solution
-    #: "solved" if both were solved, otherwise how the worse of them ended.
-    status: Status
-
-    def __str__(self) -> str:
-        costs = (
-            f"total cost of the {name}: {solution.stats['total_cost']:,.6g}"
-            for name, solution in (("equilibrium", self.equilibrium), ("optimum", self.optimum))
-        )
-        return "\n".join((*wrapped(self.status), f"price of anarchy: {self.ratio}", *costs))
-
-
 @named_arguments
 def price_of_anarchy(
     game: NetworkGame, *, tolerance: float = 1e-10, time_limit: float = 600.0
-) -> Anarchy:
+) -> Prices:
     """Return the total cost of the equilibrium over that of the optimum, both without tolls.
 
-    If the game has tolls, they change which flows are an equilibrium and do not count as a cost.
+    `equipoise.prices` calls this function. All equilibria of a network without tolls cost the same.
+    If the game has tolls, they change which flows are an equilibrium and do not count as a cost;
+    the intervals then hold for every equilibrium. `solutions` has the "equilibrium" and the
+    "optimum".
 
     **Example**
 
     >>> import equipoise as eq
-    >>> str(eq.networks.price_of_anarchy(eq.games.load("braess-network")).ratio)
-    '1.10843'
+    >>> prices = eq.networks.price_of_anarchy(eq.games.load("braess-network"))
+    >>> prices.anarchy.lower <= 92 / 83 <= prices.anarchy.upper
+    True
+    >>> round(float(prices.solutions["optimum"].policy.flows[4]), 6)
+    0.0
     """
     check_divided(game)
     share = shares(time_limit)
@@ -171,7 +146,8 @@ def price_of_anarchy(
     lower, upper = ratio(total.lower, least.upper), ratio(total.upper, least.lower)
     price = Interval(max(lower, 1.0), max(upper, lower, 1.0))
     status = worst(f"the price of anarchy is {price}", equilibrium, optimum)
-    return Anarchy(price, equilibrium, optimum, status)
+    found = {"equilibrium": equilibrium, "optimum": optimum}
+    return Prices(least, total, total, price, price, status, found, "total cost")
 
 
 def ratio(above: float, below: float) -> float:

@@ -12,7 +12,7 @@ from equipoise.solvers._general import (
     solve_matrix,
     solve_normal_form,
 )
-from equipoise.solvers._solve import equilibria, solve
+from equipoise.solvers._solve import equilibria, prices, solve
 
 if TYPE_CHECKING:
     from equipoise.solvers import no_regret as no_regret
@@ -22,6 +22,7 @@ __all__ = [
     "equilibria",
     "list_equilibria",
     "no_regret",
+    "prices",
     "solve",
     "solve_continuous",
     "solve_interaction",

@@ -1,11 +1,11 @@
-"""`solve` and `equilibria`: one function each for any game of the library."""
+"""`solve`, `equilibria` and `prices`: one function each for any game of the library."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
-from equipoise.core.results import Solution
+from equipoise.core.results import Prices, Solution
 from equipoise.core.text import named
 from equipoise.games import (
     AggregativeGame,
@@ -173,11 +173,42 @@ def equilibria(
     >>> len(eq.equilibria(eq.games.load("public-good", agents=900)))
     2
     """
-    kind = kinds.kind_of(game)
-    find = kinds.part_of(kind, "equilibria")
-    if find is None:
-        able = [row.game.partition(":")[2] for row in kinds.KINDS.values() if row.equilibria]
-        raise InputError("game", f"one of {', '.join(able)}", type(game).__name__)
     _add_shared(options, tolerance, time_limit, progress)
-    kinds.check_options(kind, "equilibria", options)
-    return find(game, **options)
+    return _call("equilibria", game, options)
+
+
+@named_arguments
+def prices(
+    game: Any,
+    *,
+    tolerance: Any = None,
+    time_limit: Any = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Prices:
+    """Return the prices of anarchy and stability: what selfishness costs.
+
+    - `AggregativeGame`, `AggregativeMarkovGame`: see `equipoise.aggregative.prices`.
+    - `NetworkGame`: see `equipoise.networks.price_of_anarchy`.
+
+    **Example**
+
+    >>> import equipoise as eq
+    >>> prices = eq.prices(eq.games.load("two-roads", agents=100))
+    >>> round(prices.anarchy.lower, 4), round(prices.stability.lower, 4)
+    (1.0322, 1.0322)
+    """
+    _add_shared(options, tolerance, time_limit, progress)
+    return _call("prices", game, options)
+
+
+def _call(part: str, game: Any, options: dict[str, Any]) -> Any:
+    """Call a function of the row of a game's kind with its options."""
+    kind = kinds.kind_of(game)
+    function = kinds.part_of(kind, part)
+    if function is None:
+        rows = kinds.KINDS.values()
+        able = [row.game.partition(":")[2] for row in rows if getattr(row, part)]
+        raise InputError("game", f"one of {', '.join(able)}", type(game).__name__)
+    kinds.check_options(kind, part, options)
+    return function(game, **options)

@@ -176,10 +176,9 @@ def _anarchy(studio: Any, request: dict[str, Any]) -> dict[str, Any]:
     game, _, said = _changed(game, {**request, "tolls": None})
     options: dict[str, Any] = {"tolerance": 1e-6, "time_limit": _SECONDS}
     found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), **options)
-    best = found.optimum.stats["total_cost"]
-    lines = ["found = eq.networks.price_of_anarchy(game.replace(tolls=0.0), tolerance=1e-6)"]
-    lines += ["print(found.ratio)"]
-    told = {"lower": found.ratio.lower, "upper": found.ratio.upper, "optimum": best}
+    price: Any = found.anarchy
+    lines = ["prices = eq.prices(game.replace(tolls=0.0), tolerance=1e-6)", "print(prices)"]
+    told = {"lower": price.lower, "upper": price.upper, "optimum": found.optimum.upper}
     return {**told, **in_code([line, *said, *lines])}
 
 

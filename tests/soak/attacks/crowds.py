@@ -135,15 +135,14 @@ def prices(seed: int, seconds: float) -> Iterator[str]:
     def check(rng: np.random.Generator, case: int) -> Iterator[str]:
         game = draw(rng, 1 + case % 2, bool(case % 3))
         tolerance = 0.01
-        truths = dict(zip(("anarchy", "stability"), truth_of(game, tolerance), strict=True))
+        truths = truth_of(game, tolerance)
         for limit in (0.0, 0.1, 1.0, 10.0):
-            found = eq.solve(game, objective="welfare", tolerance=tolerance, time_limit=limit)
-            for name, truth in truths.items():
-                known = found.stats[f"price_of_{name}"]
+            found = eq.prices(game, tolerance=tolerance, time_limit=limit)
+            for known, truth in zip((found.anarchy, found.stability), truths, strict=True):
                 if known is not None and not (
                     known.lower <= truth <= known.upper or truth != truth
                 ):
-                    yield f"{limit:g} s: price of {name} {known}, truth {truth:.9g}"
+                    yield f"{limit:g} s: price {known}, truth {truth:.9g}"
 
     return _cases(seed, seconds, check)
 
@@ -176,9 +175,12 @@ def roads(seed: int, seconds: float) -> Iterator[str]:
         agents, count = int(rng.choice([2000, 20_000])), int(rng.integers(3, 6))
         game = eq.games.load("parallel-roads", agents=agents, roads=count, types=3)
         for limit in (0.0, 0.1, 1.0):
-            found = eq.solve(game, objective="welfare", time_limit=limit)
-            best = climbed(game, found.policy.plays(game.types, game.actions[0]))
-            known, equilibrium = found.stats["price_of_stability"], found.stats["best_equilibrium"]
+            found = eq.prices(game, time_limit=limit)
+            if found.best is None or "best" not in found.solutions:
+                continue
+            policy: Any = found.solutions["best"].policy
+            best = climbed(game, policy.plays(game.types, game.actions[0]))
+            known, equilibrium = found.stability, found.best.lower
             if known is not None and known.upper < equilibrium / best * (1 - 1e-9):
                 truth = equilibrium / best
                 yield f"{agents} on {count}, {limit:g} s: {known}, and a profile shows {truth:.6g}"

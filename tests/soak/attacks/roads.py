@@ -244,12 +244,12 @@ def hurried_prices(seed: int, seconds: float) -> Iterator[str]:
             constant = rng.random(game.links) < 0.1
             game = game.replace(rise=np.where(constant, 0.0, game.rise))
         long = eq.networks.price_of_anarchy(game, tolerance=1e-11)
-        cost = long.equilibrium.stats["total_cost"]
-        least = long.optimum.stats["total_cost"]
+        cost = long.solutions["equilibrium"].stats["total_cost"]
+        least = long.solutions["optimum"].stats["total_cost"]
         for limit in (0.0, 0.1, 1.0):
             early = eq.networks.price_of_anarchy(game, time_limit=limit)
-            if not early.ratio.lower <= cost / least <= early.ratio.upper:
-                yield f"price {early.ratio} with {limit} s, truth {cost / least}"
+            if not early.anarchy.lower <= cost / least <= early.anarchy.upper:
+                yield f"price {early.anarchy} with {limit} s, truth {cost / least}"
             designs = (
                 eq.networks.first_best_tolls(game, time_limit=limit),
                 eq.networks.given_tolls(game, game.free_flow * rng.random(), time_limit=limit),
