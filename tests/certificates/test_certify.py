@@ -146,7 +146,7 @@ PENNIES = [[1, -1], [-1, 1]]
         (([0.7, 0.7], [1, 0]), r"policy\[0\]: expected probabilities that sum to 1.* 1.4"),
         (([1.5, -0.5], [1, 0]), r"policy\[0\]: expected probabilities >= 0, found -0.5 at \[1\]"),
         (([float("nan"), 1], [1, 0]), r"policy\[0\]: expected finite numbers, found nan at \[0\]"),
-        ("uniform", "policy: expected one array of probabilities per player.* found str"),
+        ("uniform", r"path: expected a name that ends in \.json or \.npz, found uniform"),
         (np.eye(2), "policy: expected .* as a tuple or list; found ndarray"),
         ((["a", "b"], [1, 0]), r"policy\[0\]: expected real numbers"),
     ],

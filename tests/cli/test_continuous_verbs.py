@@ -43,10 +43,10 @@ def test_points_and_weights_are_certified(capsys, tmp_path):
     ("content", "message"),
     [
         ('{"policy": 3}', "expected a list or an object"),
-        ('{"policy": {"point": [1]}}', "found point"),
+        ('{"policy": {"point": [1]}}', "found 'point'"),
         ('{"policy": [1, 2, 3, 4]}', "points: expected numbers from -1 to 1, found 2"),
-        ('{"policy": [1, 1, 1]}', "POLICY: expected one of shape (1, 4)"),
-        ('{"policy": [[1, 1], [1]]}', "points: expected rows of equal length"),
+        ('{"policy": [1, 1, 1]}', "policy.json: policy: expected shape (1, 4)"),
+        ('{"policy": [[1, 1], [1]]}', "policy: expected a rectangular array of numbers"),
         ("nothing", "expected JSON"),
         ("[" * 100_000, "nested more than 64 deep"),
     ],

@@ -210,7 +210,7 @@ def test_what_a_policy_holds_is_told_in_words(capsys, tmp_path):
     for case, found in {"strings": "'a'", "booleans": "'True'", "null": "'None'"}.items():
         path.write_text(POLICIES[case])
         error = refused(capsys, "certify", "matching-pennies", path)
-        assert f"strategies[0]: expected numbers, found {found}" in error
+        assert f"policy[0]: expected numbers, found {found}" in error
 
 
 def test_policy_files_that_are_none(capsys, tmp_path):
@@ -291,4 +291,4 @@ def test_a_policy_of_another_game_is_the_policys_fault(capsys, tmp_path):
     path = tmp_path / "policy.json"
     eq.write_policy(path, eq.Profile([[1.0, 0.0, 0.0]] * 2))
     error = refused(capsys, "certify", "colonel-blotto", path)
-    assert "error: POLICY[0]: expected probabilities of shape (..., 5)" in error
+    assert "policy.json: policy[0]: expected probabilities of shape (..., 5)" in error

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 from kind_samples import games, plans, policies
+from support import refuses
 
 import equipoise as eq
 from equipoise.games import kinds
@@ -240,3 +241,76 @@ def test_policies_are_abstract_or_final():
     with pytest.raises(TypeError, match="abstract"):
         eq.games.Policy()
     assert all(getattr(policies()[kind], "__final__", False) for kind in POLICY_KINDS)
+
+
+class TestConversions:
+    @GAME
+    def test_a_policy_is_that_of_its_parts(self, kind, tmp_path):
+        game, policy = games()[kind], plans()[kind]
+        assert game.policy(policy) == policy
+        assert game.policy(policy.to_plain()) == policy
+        eq.write_policy(tmp_path / "policy.json", policy)
+        assert game.policy(tmp_path / "policy.json") == policy
+        lists = {
+            "profile": lambda: [own.tolist() for own in policy],
+            "mixture": lambda: policy.policies[0].tolist(),
+            "continuous": lambda: policy.points.tolist(),
+            "aggregative": lambda: policy.per_agent().tolist(),
+            "flows": lambda: policy.flows.tolist(),
+        }[policy.kind]()
+        assert game.policy(lists) == policy
+        assert eq.certify(game, lists).max_upper == eq.certify(game, policy).max_upper
+
+    @pytest.mark.parametrize("kind", [kind for kind in games() if kind != "network"])
+    def test_names_are_those_that_are_printed(self, kind):
+        game, policy = games()[kind], plans()[kind]
+        assert game.policy(by_names(game, policy)) == policy
+        wrong = by_names(game, policy) | {"nobody": 0}
+        refuses(lambda: game.policy(wrong), "policy")
+
+
+def by_names(game, policy):
+    """What each player, type or population plays, by the names that results print."""
+    player = game.about.player
+    if policy.kind == "aggregative":
+        first = game.labels.action(0, 0)
+        return {game.about.named("type", row): first for row in range(game.types)}
+    if policy.kind == "flows":
+        return {player(i): own.tolist() for i, own in enumerate(policy.flows)}
+    if policy.kind == "continuous":
+        return {player(i): 0.0 for i in range(game.players)}
+    if policy.kind == "mixture":  # uniform
+        equal = [[1 / count] * count for count in game.actions]
+        return {player(i): named(game, i, own) for i, own in enumerate(equal)}
+    if game.kind != "markov":
+        return {player(i): named(game, i, own) for i, own in enumerate(policy)}
+    states = [game.labels.state(s) for s in range(game.states)]
+    return {
+        player(i): {state: named(game, i, row) for state, row in zip(states, own, strict=True)}
+        for i, own in enumerate(policy)
+    }
+
+
+def named(game, player, chances):
+    """Probabilities by action; those of 0 are left out."""
+    return {game.labels.action(player, a): p for a, p in enumerate(chances) if p}
+
+
+def test_names_of_players_actions_and_states():
+    labels = {"players": ["Ann", "Bob"], "actions": [["stay", "leave"]], "states": ["dry", "wet"]}
+    reward, move = np.zeros((2, 2, 2)), np.full((2, 2, 2, 2), 0.5)
+    game = eq.MarkovGame(reward, move, 0.5, labels=labels)
+    ann = {"dry": "stay", "wet": {"stay": 0.25, "leave": 0.75}}
+    policy = game.policy({"Bob": "leave", "Ann": ann})
+    assert policy == eq.Profile([[[1, 0], [0.25, 0.75]], [[0, 1], [0, 1]]])
+    for wrong, argument in (
+        ({"Ann": ann}, "policy"),
+        ({"Ann": ann, "Bpb": "stay"}, "policy"),
+        ({"Ann": ann, "Bob": "stau"}, "policy['Bob']"),
+        ({"Ann": {"dry": "stay"}, "Bob": "stay"}, "policy['Ann']"),
+        ({"Ann": {"dry": "stay", "wt": "stay"}, "Bob": "stay"}, "policy['Ann']"),
+        ({"Ann": ann, "Bob": {"stay": 0.5}}, "policy['Bob']"),
+        ({"Ann": ann, "Bob": [1, 0, 0]}, "policy[1]"),
+        ([[[1, 0, 0]] * 2, [[1, 0]] * 2], "policy[0]"),
+    ):
+        refuses(lambda value=wrong: game.policy(value), argument)

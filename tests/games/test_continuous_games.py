@@ -194,10 +194,10 @@ class TestPolicies:
 
     def test_a_policy_belongs_to_a_game(self):
         game = eq.games.load("signed-continuous", agents=3)
-        assert game.as_policy(np.zeros((2, 3))).policy_shape == (2, 3)
-        refuses(lambda: game.as_policy(np.zeros(3)), "policy")
-        refuses(lambda: game.as_policy(ContinuousPolicy(np.zeros(3))), "policy")
-        refuses(lambda: game.as_policy("uniform"), "policy")
+        assert game.policy(np.zeros((2, 3))).policy_shape == (2, 3)
+        refuses(lambda: game.policy(np.zeros(3)), "policy")
+        refuses(lambda: game.policy(ContinuousPolicy(np.zeros(3))), "policy")
+        refuses(lambda: game.policy("uniform"), "path")
 
 
 class TestWhatIsRefused:

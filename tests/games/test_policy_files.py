@@ -48,7 +48,7 @@ class TestLists:
         game = eq.games.load("two-roads", agents=4)
         read = eq.read_policy(write_json(tmp_path, {"policy": [0, 1, 1, 0]}), game)
         assert read == eq.AggregativePolicy([0, 0], [2, 2], [0, 1])
-        with pytest.raises(ValueError, match=r"policy.json: actions: expected actions of 4 agents"):
+        with pytest.raises(ValueError, match=r"policy.json: policy: expected shape \(4,\)"):
             eq.read_policy(write_json(tmp_path, [0, 1]), game)
 
     def test_without_the_game_the_error_says_to_give_it(self, tmp_path):

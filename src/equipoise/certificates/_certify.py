@@ -10,7 +10,7 @@ from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.network_results import certificate_from_plain
 from equipoise.core.results import Certificate, Interval, Solution, policy_in, status_from_plain
 from equipoise.core.text import named
-from equipoise.games import Game, kinds, policy_from_plain
+from equipoise.games import Game, Policy, kinds, policy_from_plain
 
 #: The functions of `equipoise.pure` to use instead of `certify` inside JAX transformations.
 _PURE = {"matrix": "gains", "normal-form": "normal_form_gains"}
@@ -60,8 +60,11 @@ def certify(game: Game[Any], policy: Any, *, concept: str | None = None) -> Cert
     >>> certificate.gains.tolist(), certificate.exact
     ([0.0, 1.0], True)
     """
-    kind, policy = kinds.kind_of(game), policy_in(policy)
+    kind = kinds.kind_of(game)
+    if not isinstance(policy, Policy):
+        policy = policy_in(policy)
     checks.check_concrete("certify", _PURE, game, policy)
+    policy = game.policy(policy)
     return named(kinds.part_of(kind, "certify")(game, policy, concept or "auto"), game.about)
 
 

@@ -51,7 +51,6 @@ def certify_continuous(game: ContinuousGame, policy: Any, concept: str) -> Table
     """
     if concept not in ("auto", "nash"):
         raise InputError("concept", '"nash" for a ContinuousGame', repr(concept))
-    policy = game.as_policy(policy)
     if not isinstance(game.terms, PolynomialTerms):
         return _certify_function(game, game.terms, policy)
     terms, frame = _normalised(game.terms)

@@ -9,12 +9,8 @@ Rewards and transitions are user-supplied functions. They are taken as computed,
 rounding can move; `upper` adds the effect of that, bounded by the game's Lipschitz constants.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import AggregativeCertificate
 from equipoise.core.rounding import EPS, WEIGHTS
@@ -26,10 +22,11 @@ _LOST = 1e-318
 _CHUNK = 20_000_000
 
 
-def certify_aggregative(game: AggregativeGame, policy: Any, concept: str) -> AggregativeCertificate:
+def certify_aggregative(
+    game: AggregativeGame, policy: AggregativePolicy, concept: str
+) -> AggregativeCertificate:
     """Return the gains of all agents of a normal-form game."""
-    given = as_given(game, policy, (), concept)
-    policy = given.policy
+    _check_concept(game, concept)
     x, moved = aggregate_of(game.influence, game.scale, policy, policy.actions)
     own = own_points(game.influence, game.scale, x, policy.rows, policy.actions)
     rewards = game.own_rewards(own)
@@ -38,15 +35,14 @@ def certify_aggregative(game: AggregativeGame, policy: Any, concept: str) -> Agg
     value = np.take_along_axis(rewards, policy.actions[:, None].astype(np.int64), 1)[:, 0]
     gains = np.max(rewards, 1) - value
     slack = 2.0 * game.lipschitz * moved + 4 * EPS * np.abs(rewards).max(1)
-    return given.certificate(gains, slack, value, "each deviation at its own aggregate")
+    return _certificate(policy, gains, slack, value, "each deviation at its own aggregate")
 
 
 def certify_aggregative_markov(
-    game: AggregativeMarkovGame, policy: Any, concept: str
+    game: AggregativeMarkovGame, policy: AggregativePolicy, concept: str
 ) -> AggregativeCertificate:
     """Return the gains of all agents from every starting state, and from each agent's worst one."""
-    given = as_given(game, policy, (game.horizon, game.states), concept)
-    policy = given.policy
+    _check_concept(game, concept)
     value, best, slack = (np.zeros((policy.classes, game.states)) for _ in range(3))
     size = np.zeros(policy.classes)
     for h in reversed(range(game.horizon)):
@@ -60,7 +56,7 @@ def certify_aggregative_markov(
         size = size + sizes.max(-1)
         value, best = stay, reply
     method = "best responses by backward induction, each deviation at its own aggregate"
-    return given.certificate((best - value).T, slack.T, value.T, method)
+    return _certificate(policy, (best - value).T, slack.T, value.T, method)
 
 
 def _step(
@@ -100,97 +96,26 @@ def _step(
     return stay, replies.max(1), sizes, off
 
 
-@dataclass(frozen=True)
-class Given:
-    """A policy by classes, and each agent's class if agents were listed one by one."""
-
-    policy: AggregativePolicy
-    class_of: np.ndarray | None = None
-
-    def certificate(
-        self, gains: np.ndarray, slack: np.ndarray, value: np.ndarray, method: str
-    ) -> AggregativeCertificate:
-        """Return the certificate of gains that rounding changes by at most `slack`."""
-        slack = slack + np.where(slack > 0.0, _LOST, 0.0)
-        return AggregativeCertificate(
-            class_gains=gains,
-            class_upper=gains + slack,
-            class_value=value,
-            class_counts=self.policy.counts,
-            class_rows=self.policy.rows,
-            method=method,
-            class_of=self.class_of,
-            rounding=2.0 * float(slack.max()),
-        )
+def _certificate(
+    policy: AggregativePolicy, gains: np.ndarray, slack: np.ndarray, value: np.ndarray, method: str
+) -> AggregativeCertificate:
+    """Return the certificate of gains that rounding changes by at most `slack`."""
+    slack = slack + np.where(slack > 0.0, _LOST, 0.0)
+    return AggregativeCertificate(
+        class_gains=gains,
+        class_upper=gains + slack,
+        class_value=value,
+        class_counts=policy.counts,
+        class_rows=policy.rows,
+        method=method,
+        class_of=policy.class_of,
+        rounding=2.0 * float(slack.max()),
+    )
 
 
-def as_given(
-    game: AggregativeGame | AggregativeMarkovGame,
-    policy: Any,
-    stages: tuple[int, ...],
-    concept: str,
-) -> Given:
-    """Convert a policy from user input.
-
-    It is an `AggregativePolicy`, the actions of every agent, or in a one-shot game the number of
-    agents of each type who play each action.
-    """
+def _check_concept(game: AggregativeGame | AggregativeMarkovGame, concept: str) -> None:
     if concept not in ("auto", "nash"):
         raise InputError("concept", f'"nash" for a {type(game).__name__}', repr(concept))
-    if isinstance(policy, AggregativePolicy):
-        given = Given(policy)
-    else:
-        array = np.asarray(policy)
-        if not stages and array.shape == (game.types, *game.actions):
-            counted = AggregativePolicy.of_plays(array)
-            _check_policy(game, counted, stages)
-            return Given(counted)
-        meaning = "one action for each agent" + (", step and state" if stages else "")
-        meaning += "" if stages else f"; or numbers of agents, {(game.types, *game.actions)}"
-        checks.check_shape("policy", array, (game.agents, *stages), meaning)
-        if array.dtype.kind not in "iu":
-            raise InputError("policy", "whole numbers", f"dtype {array.dtype}")
-        given = _from_agents(game.counts, array)
-    _check_policy(game, given.policy, stages)
-    return given
-
-
-def _check_policy(
-    game: AggregativeGame | AggregativeMarkovGame,
-    policy: AggregativePolicy,
-    stages: tuple[int, ...],
-) -> None:
-    """Reject a policy whose agents, actions, steps or states differ from those of the game."""
-    if policy.actions.shape[1:] != stages:
-        expected = f"actions of shape {('classes', *stages)}"
-        raise InputError("policy", expected, policy.actions.shape)
-    if policy.rows.max() >= game.types:
-        raise InputError("policy", f"rows below {game.types}", policy.rows.max())
-    low, high = policy.actions.min(), policy.actions.max()
-    if low < 0 or high >= game.actions[0]:
-        raise InputError("policy", f"actions from 0 to {game.actions[0] - 1}", f"{low} to {high}")
-    present = np.bincount(policy.rows, weights=policy.counts, minlength=game.types)
-    if not np.array_equal(present, game.counts):
-        row = int(np.argmax(present != game.counts))
-        expected = f"{game.counts[row]} agents of row {row}"
-        raise InputError("policy", expected, f"{present[row]:.0f}")
-
-
-def _from_agents(counts: np.ndarray, actions: np.ndarray) -> Given:
-    """Merge agents of one row who play the same actions into one class."""
-    if np.all(counts == 1):
-        return Given(AggregativePolicy(np.arange(len(counts)), counts, actions))
-    rows = np.repeat(np.arange(len(counts)), counts)
-    if actions.ndim == 1 and actions.min() >= 0:
-        width = int(actions.max()) + 1
-        keys, class_of, size = np.unique(
-            rows * width + actions, return_inverse=True, return_counts=True
-        )
-        return Given(AggregativePolicy(keys // width, size, keys % width), class_of)
-    table = np.concatenate([rows[:, None], actions.reshape(len(actions), -1)], 1)
-    classes, class_of, size = np.unique(table, axis=0, return_inverse=True, return_counts=True)
-    shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
-    return Given(AggregativePolicy(classes[:, 0], size, shaped), class_of.ravel())
 
 
 def aggregate_of(

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.results import TableCertificate
 from equipoise.core.rounding import EPS, WEIGHTS, Normalised, nearest_to_zero, normalise
@@ -54,7 +53,7 @@ def certify_contextual(game: ContextualGame, policy: Any, concept: str) -> Table
       gain can be negative: correlated play may be worth more than every fixed deviation.
     - "ce": the best action for each context and recommended action.
     """
-    mixture = as_mixture(game, policy)
+    mixture: Mixture = game.policy(policy)
     concept = check_concept(concept, mixture)
     shape, mask = game.policy_shape, own_actions(game)
     terms = _prepare(game.interactions)
@@ -93,7 +92,7 @@ def certify_decoupled(game: DecoupledMarkovGame, policy: Any, concept: str) -> T
       those of the best policy that ignores recommendations, and `upper` is the gain of an agent
       that is told the component.
     """
-    mixture = as_mixture(game, policy)
+    mixture: Mixture = game.policy(policy)
     concept = check_concept(concept, mixture)
     swaps = concept == "ce" and len(mixture) > 1  # a single component recommends nothing new
     terms = _prepare(game.interactions)
@@ -204,30 +203,6 @@ def as_terms(game: MatrixGame | NormalFormGame) -> ContextualGame:
     room = [(0, max(game.actions) - count) for count in game.actions]
     padded = np.pad(payoffs, [(0, 0), *room], mode="edge")
     return ContextualGame(Interactions.from_dense(padded[None]), actions=game.actions)
-
-
-def as_mixture(game: ContextualGame | DecoupledMarkovGame, policy: Any) -> Mixture:
-    """Return a product policy as a mixture of one component, or a mixture; check its shape."""
-    shape, name = game.policy_shape, "policy"
-    if isinstance(policy, Mixture):
-        policies, weights, name = policy.policies, policy.weights, "policy.policies"
-    else:
-        policies = checks.as_float_array(name, policy, copy=False, booleans=False)
-        policies, weights = policies[None], None
-    if game.contexts == 1 and policies.shape[1:] == shape[1:]:
-        policies = policies[:, None]
-    if policies.shape[1:] != shape:
-        axes = "(contexts, agents, actions)"
-        if isinstance(game, DecoupledMarkovGame):
-            axes = "(contexts, horizon, agents, states, actions)"
-        expected = f"a product policy of shape {shape}, {axes}"
-        raise InputError(name, expected, tuple(policies.shape[1:]))
-    policies = checks.check_probabilities(name, policies)
-    extra = policies * ~own_actions(game)
-    if extra.any():
-        where = list(checks.first_index(extra > 0))
-        raise InputError(name, "probability 0 for actions an agent lacks", f"more at {where}")
-    return Mixture(policies, weights)
 
 
 def own_actions(game: ContextualGame | DecoupledMarkovGame) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates._tables import as_profile, independent, is_plain, joint_batch_shape
+from equipoise.certificates._tables import checked, independent, is_plain, joint_batch_shape
 from equipoise.core import InputError, kernels
 from equipoise.core.deviations import joint_markov_values
 from equipoise.core.mdp import bracket_best_response, bracket_policy
@@ -51,10 +51,7 @@ def _compiled_gains(
     None where the general method is needed: for policies that broadcast, rewards of unusual size,
     values that are many times a reward, and input that must be rejected.
     """
-    strategies = getattr(policy, "strategies", policy)
-    if type(strategies) not in (list, tuple) or len(strategies) != 2:
-        return None
-    (x, y), batch, (states, rows, columns) = strategies, reward.shape[:-3], reward.shape[-3:]
+    (x, y), batch, (states, rows, columns) = policy, reward.shape[:-3], reward.shape[-3:]
     if discount > _SHORT or not all(map(is_plain, (reward, transition, x, y))):
         return None
     if x.shape != (*batch, states, rows) or y.shape != (*batch, states, columns):
@@ -81,11 +78,7 @@ def _markov_gains(
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """Compute the same for any policy and rewards, in NumPy, with values to twice the precision."""
     states, rows, columns = reward.shape[-3:]
-    x, y = as_profile(
-        policy,
-        [(states, rows), (states, columns)],
-        ["(states, actions) of the row player", "(states, actions) of the column player"],
-    )
+    x, y = checked(policy)
     batch = joint_batch_shape(reward.shape[:-3], x.shape[:-2], y.shape[:-2])
     table = normalise(reward, 3)
     # Rewards of a player who meets them with a probability below 1e-308 still count.
@@ -194,25 +187,12 @@ def certify_joint_markov(game: MarkovGame, policy: Any, concept: str) -> TableCe
     )
 
 
-def _as_joint(game: MarkovGame, policy: Any) -> np.ndarray:
-    """(steps, states, A_1, ..., A_n), checked; a stationary policy is one step, or all steps."""
-    states, players = game.states, game.players
+def _as_joint(game: MarkovGame, policy: Profile | JointPolicy) -> np.ndarray:
+    """(steps, states, A_1, ..., A_n): a stationary policy is one step, or all steps."""
     if not isinstance(policy, JointPolicy):
-        shapes = [(states, actions) for actions in game.actions]
-        names = [f"([steps,] states, actions) of player {i}" for i in range(players)]
-        profile = as_profile(policy, shapes, names)
-        policy = JointPolicy.of(np.broadcast_arrays(*profile) if players == 1 else tuple(profile))
+        policy = JointPolicy.of(np.broadcast_arrays(*policy) if game.players == 1 else policy)
     joint = np.asarray(policy.joint)
-    joint = joint[None] if joint.ndim == 1 + players else joint
-    if joint.ndim != 2 + players or joint.shape[1:] != (states, *game.actions):
-        raise InputError(
-            "policy",
-            f"shape (steps, states, actions...) = (..., {states}, "
-            f"{', '.join(map(str, game.actions))}), or without steps",
-            joint.shape,
-        )
+    joint = joint[None] if joint.ndim == 1 + game.players else joint
     if game.horizon is None:
         return joint
-    if len(joint) not in (1, game.horizon):
-        raise InputError("policy", f"{game.horizon} steps, or one for all", len(joint))
     return np.broadcast_to(joint, (game.horizon, *joint.shape[1:]))

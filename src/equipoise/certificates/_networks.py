@@ -8,7 +8,6 @@ nodes bound (`Graph.bounds`).
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,13 @@ from equipoise.certificates._drivers import (
     path_sums,
     refuse_overflow,
 )
-from equipoise.certificates._split import CONSERVED, split
+from equipoise.certificates._split import split
 from equipoise.core.errors import InputError
 from equipoise.core.network_results import NetworkCertificate
 from equipoise.core.results import Certificate
 from equipoise.core.rounding import EPS
-from equipoise.games import FlowPolicy, NetworkGame, flows_of_table
+from equipoise.core.routes import CONSERVED
+from equipoise.games import FlowPolicy, NetworkGame
 
 #: Float64 rounding errors that each term of a sum in extended precision stands for.
 _SUMMED = float(np.finfo(np.longdouble).eps) / EPS
@@ -35,11 +35,10 @@ _USED = 1e-6
 _ROUNDED = 1e-2
 
 
-def certify_network(game: NetworkGame, policy: Any, concept: str) -> Certificate:
+def certify_network(game: NetworkGame, policy: FlowPolicy, concept: str) -> Certificate:
     """Gains of populations from path flows, or of all travellers together from link flows."""
     if concept not in ("auto", "nash", "optimum"):
         raise InputError("concept", '"nash" or "optimum" for a NetworkGame', repr(concept))
-    policy = as_flows(game, policy)
     if game.atomic:
         if concept == "optimum":
             raise InputError("concept", '"nash" for whole drivers', repr(concept))
@@ -50,24 +49,6 @@ def certify_network(game: NetworkGame, policy: Any, concept: str) -> Certificate
     if policy.path_flows is None:
         return _by_links(game, policy, concept)
     return _by_paths(game, policy, concept)
-
-
-def as_flows(game: NetworkGame, policy: Any) -> FlowPolicy:
-    """Convert flows from user input: a policy, an array, or a table; check them."""
-    if isinstance(policy, Mapping) or hasattr(policy, "columns"):
-        policy = flows_of_table(game, policy)
-    policy = policy if isinstance(policy, FlowPolicy) else FlowPolicy(policy)
-    classes, links = len(game.values_of_time), game.links
-    if policy.flows.shape[-1] != links:
-        raise InputError("flows", f"flows of {links} links", f"shape {policy.flows.shape}")
-    if policy.flows.ndim == 2 and len(policy.flows) != classes:
-        raise InputError("flows", f"flows of {classes} classes", f"{len(policy.flows)} rows")
-    low = policy.flows.min()
-    if low < -CONSERVED * float(game.demand.sum()):
-        link = int(np.argmin(policy.flows)) % links
-        where = f"{low:g} on the link from {game.tails[link]} to {game.heads[link]}"
-        raise InputError("flows", "flows >= 0", where)
-    return policy
 
 
 def _costs(game: NetworkGame, flows: np.ndarray, concept: str, summed: float) -> Costs:

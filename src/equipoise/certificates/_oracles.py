@@ -1,11 +1,9 @@
 """Certificates for the use of resources, from the oracle's best actions."""
 
 import math
-from typing import Any
 
 import numpy as np
 
-from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.network_results import NetworkCertificate
 from equipoise.core.rounding import EPS
@@ -16,14 +14,11 @@ _FEASIBLE = 1e-6
 _PRICES = 6
 
 
-def certify_oracle(game: OracleGame, policy: Any, concept: str) -> NetworkCertificate:
+def certify_oracle(game: OracleGame, policy: FlowPolicy, concept: str) -> NetworkCertificate:
     """Return the mean gain from a best action, for each population."""
     if concept not in ("auto", "nash"):
         raise InputError("concept", '"nash" for an OracleGame', repr(concept))
-    policy = policy if isinstance(policy, FlowPolicy) else FlowPolicy(policy)
     use = policy.flows
-    shape = (game.players, game.resources)
-    checks.check_shape("flows", use, shape, "populations and resources")
     _check_prices(game, use)
     costs = game.costs(use.sum(0))
     best = game.replies(costs)

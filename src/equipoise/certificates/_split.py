@@ -19,10 +19,9 @@ import numpy as np
 from equipoise.core.errors import InputError
 from equipoise.core.kernels import choose, is_installed
 from equipoise.core.paths import Paths
+from equipoise.core.routes import CONSERVED
 from equipoise.games import NetworkGame
 
-#: Fraction of the demand that flows may lose or gain.
-CONSERVED = 1e-6
 #: The search ends when everything that paths use beyond the flows costs at most this fraction of
 #: all travel, or of the excess that is certified in any case.
 _ENOUGH, _SHARE = 1e-13, 0.01

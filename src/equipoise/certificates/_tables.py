@@ -7,7 +7,6 @@ first (see `core.rounding`).
 """
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -80,13 +79,10 @@ def _compiled_gains(payoff: np.ndarray, policy: Any) -> np.ndarray | None:
     The general method handles batches that broadcast along some of several axes, many policies in
     one large game, payoffs of unusual size, and input that must be rejected.
     """
-    strategies = getattr(policy, "strategies", policy)
-    if type(strategies) not in (list, tuple) or len(strategies) != 2:
+    if type(policy) is not Profile:
         return None
-    (x, y), batch, (rows, columns) = strategies, payoff.shape[:-2], payoff.shape[-2:]
+    (x, y), batch, (rows, columns) = policy.strategies, payoff.shape[:-2], payoff.shape[-2:]
     if not (is_plain(payoff) and is_plain(x) and is_plain(y)):
-        return None
-    if x.shape[-1:] != (rows,) or y.shape[-1:] != (columns,):
         return None
     size, games = rows * columns, payoff.size // (rows * columns)
     if x.shape[:-1] != batch or y.shape[:-1] != batch:
@@ -118,7 +114,7 @@ def is_plain(array: Any) -> bool:
 def _matrix_gains(payoff: np.ndarray, policy: Any) -> tuple[np.ndarray, ...]:
     """Compute gains, bounds, values and rounding for any policy and any payoffs."""
     batch, (rows, columns) = payoff.shape[:-2], payoff.shape[-2:]
-    x, y = as_profile(policy, [(rows,), (columns,)], ["the row player's", "the column player's"])
+    x, y = checked(policy)
     batch = joint_batch_shape(batch, x.shape[:-1], y.shape[:-1])
     table = normalise(payoff, 2)
     payoff = table.scaled
@@ -173,11 +169,7 @@ def certify_normal_form(game: NormalFormGame, policy: Any, concept: str) -> Tabl
     if isinstance(policy, JointPolicy):
         return _certify_joint(game, policy, concept)
     players = game.players
-    profile = as_profile(
-        policy,
-        [(actions,) for actions in game.actions],
-        [f"player {i}'s" for i in range(players)],
-    )
+    profile = checked(policy)
     batch = joint_batch_shape(game.batch_shape, *(strategy.shape[:-1] for strategy in profile))
     step = EPS * (sum(game.actions) + players * WEIGHTS + 8)
     found = _compiled_bimatrix(game, profile, step)
@@ -252,10 +244,6 @@ def _against(payoff: np.ndarray, profile: list[np.ndarray], player: int) -> np.n
 
 def _certify_joint(game: NormalFormGame, policy: JointPolicy, concept: str) -> TableCertificate:
     """Gains over a joint distribution, after ("ce") or before ("cce") the recommendation."""
-    if policy.actions != game.actions:
-        raise InputError(
-            "policy", f"a joint distribution over {game.actions} actions", policy.actions
-        )
     if concept == "nash":
         return certify_normal_form(game, independent(policy), concept)
     concept = "ce" if concept == "auto" else check_concept(concept)
@@ -313,32 +301,13 @@ def independent(policy: JointPolicy) -> Profile:
     return profile
 
 
-def as_profile(policy: Any, shapes: Sequence[tuple[int, ...]], names: Sequence[str]) -> list[Any]:
-    """Check a profile of one array per player and return it as a list of float64 arrays.
+def checked(policy: Profile) -> list[Any]:
+    """Return the strategies of a profile of the game; those of `Profile.computed` were not checked.
 
-    `shapes` are the trailing axes that each player's array must have; leading axes are batch
-    axes, broadcast against the game's later. A profile with a missing player is rejected: its
-    gains would be meaningless.
+    Strategies that are on an accelerator are moved here.
     """
-    expected = f"one array of probabilities per player, {len(shapes)} in all"
-    if not isinstance(policy, list | tuple):
-        policy = getattr(policy, "strategies", policy)  # a `games.Profile`
-    if not isinstance(policy, list | tuple):
-        raise InputError("policy", f"{expected}, as a tuple or list", type(policy).__name__)
-    if len(policy) != len(shapes):
-        raise InputError("policy", expected, len(policy))
-    profile = []
-    for i, (part, shape, meaning) in enumerate(zip(policy, shapes, names, strict=True)):
-        name = f"policy[{i}]"
-        if part is None:
-            raise InputError(name, f"probabilities of shape {shape}", None)
-        array = checks.as_float_array(name, part, copy=False, booleans=False)
-        if tuple(array.shape[-len(shape) :]) != shape:
-            axes = f"(..., {', '.join(map(str, shape))})"
-            found = tuple(array.shape)
-            raise InputError(name, f"probabilities of shape {axes}, {meaning}", found)
-        profile.append(checks.check_probabilities(name, array))
-    return profile
+    arrays = (np.asarray(strategy, np.float64) for strategy in policy)
+    return [checks.check_probabilities(f"policy[{i}]", array) for i, array in enumerate(arrays)]
 
 
 def joint_batch_shape(game_batch: tuple[int, ...], *policy_batches: tuple[int, ...]) -> tuple:
@@ -357,10 +326,9 @@ def _device_gains(payoff: Any, policy: Any) -> tuple[Any, np.ndarray] | None:
     or policies that are not probabilities, are moved there. None if payoffs and strategies are
     not on an accelerator, or have different batch shapes.
     """
-    strategies = getattr(policy, "strategies", policy)
-    if type(strategies) not in (list, tuple) or len(strategies) != 2:
+    if type(policy) is not Profile:
         return None
-    (x, y), batch, (rows, columns) = strategies, payoff.shape[:-2], payoff.shape[-2:]
+    (x, y), batch, (rows, columns) = policy.strategies, payoff.shape[:-2], payoff.shape[-2:]
     if not all(map(on_accelerator, (payoff, x, y))):
         return None
     if x.shape != (*batch, rows) or y.shape != (*batch, columns):

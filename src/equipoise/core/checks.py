@@ -35,7 +35,7 @@ def check_concrete(verb: str, pure: Mapping[str, str], game: Any, *policies: Any
 
     `pure` maps a kind of game to the function of `equipoise.pure` for it, if there is one.
     """
-    if not all(map(_is_concrete, (game, *policies))):
+    if "jax" in sys.modules and not all(map(_is_concrete, (game, *policies))):
         found = pure.get(game.kind)
         raise InputError(
             "game",
@@ -53,10 +53,10 @@ def _is_concrete(value: Any) -> bool:
         return True
     if kind is tuple:
         return all(map(_is_concrete, value))
-    if dataclasses.is_dataclass(kind):
-        leaves = [getattr(value, name) for name in _leaves(kind)]  # a generator would take longer
-        return all(map(_is_concrete, leaves))
-    return not _has_traced(value)
+    if (names := _leaves(kind)) is None:
+        return not _has_traced(value)
+    leaves = [getattr(value, name) for name in names]  # a generator would take longer
+    return all(map(_is_concrete, leaves))
 
 
 def _has_traced(values: Any) -> bool:
@@ -72,8 +72,10 @@ _CONCRETE = frozenset((np.ndarray, float, int, bool, str, type(None)))
 
 
 @functools.cache
-def _leaves(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields that JAX sees."""
+def _leaves(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the fields that JAX sees; None for what is no dataclass."""
+    if not dataclasses.is_dataclass(kind):
+        return None
     parts: Any = kind
     return tuple(f.name for f in dataclasses.fields(parts) if not f.metadata.get("static"))
 
@@ -266,6 +268,19 @@ def plain_numbers(name: str, value: Any, depth: int = 8) -> Any:
     if array.dtype.kind not in "fiu":
         raise InputError(name, "numbers", _in_words(array))
     return array
+
+
+def check_listed(name: str, value: Any) -> None:
+    """Reject lists of a file that contain anything but numbers, wherever they are; names may be."""
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+    for key, part in parts:
+        where = f"{name}[{key!r}]"
+        if isinstance(part, Mapping):
+            check_listed(where, part)
+        elif isinstance(part, list):
+            _check_numbers(where, part, 8)
+        elif isinstance(part, bool):
+            raise InputError(where, "numbers", repr(str(part)))
 
 
 def _check_numbers(name: str, value: Sequence[Any], depth: int) -> None:

@@ -13,8 +13,10 @@ import numpy as np
 from equipoise.core.kernels import choose, is_installed, over_games
 from equipoise.core.rounding import EPS
 
-__all__ = ["Graph"]
+__all__ = ["CONSERVED", "Graph"]
 
+#: Fraction of the demand that flows may lose or gain.
+CONSERVED = 1e-6
 #: Total number of nodes of trees held at once, which take half a second: Ctrl-C waits as long.
 _CHUNK = 5_000_000
 #: Approximate time per node of a tree, in seconds.

@@ -21,6 +21,7 @@ from equipoise.games._callables import (
 )
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._policies import AggregativePolicy
+from equipoise.games._policy import Level, by_name, chances_of, level
 
 #: Largest number of agents; float64 counts them exactly.
 MOST_AGENTS = 2**53
@@ -65,6 +66,72 @@ class Crowd(SingleGame[AggregativePolicy]):
     def delta(self) -> float:
         """Largest change of the aggregate that one agent can cause, in the sup norm."""
         return self.scale * float(np.ptp(self.influence, axis=-2).max())
+
+    @property
+    def _stages(self) -> tuple[int, ...]:
+        """(horizon, states) of a game with steps and states."""
+        return ()
+
+    @property
+    def _player_level(self) -> Level:
+        return level("type", self.labels.types, self.types, "type {}")
+
+    def _by_names(self, policy: Mapping[str, Any]) -> AggregativePolicy:
+        """Return what types play: an action (by state), or numbers of agents by action."""
+        entries, actions = super()._by_names(policy), self._action_level(0)
+        count, stages = self.actions[0], self._stages
+        places = [level("state", self.labels.states, stages[1])] if stages else []
+        plays = np.zeros((self.types, count), np.int64)
+        played = np.zeros((self.types, *stages), np.int64)
+        for row, own in enumerate(entries):
+            where = f"policy[{self.about.named('type', row)!r}]"
+            if stages or isinstance(own, str):
+                pure = chances_of(where, own, places, actions)
+                if not (pure.max(-1) == 1.0).all():
+                    raise InputError(where, "one action in each state", "a mixed strategy")
+                played[row] = pure.argmax(-1)
+                plays[row] = self.counts[row] * pure if not stages else 0
+            elif isinstance(own, Mapping):
+                for action, agents in by_name(where, own, actions, every=False).items():
+                    plays[row, action] = checks.check_count(where, agents, 0)
+            else:
+                expected = "the name of an action, or numbers of agents by action"
+                raise InputError(where, expected, type(own).__name__)
+        if stages:
+            return AggregativePolicy(np.arange(self.types), self.counts, played)
+        return AggregativePolicy.of_plays(plays)
+
+    def _checked(self, policy: Any) -> AggregativePolicy:
+        """Return a policy, the actions of every agent, or numbers of agents by type and action."""
+        stages = self._stages
+        if not isinstance(policy, AggregativePolicy):
+            array = checks.plain_numbers("policy", policy)
+            if not stages and array.shape == (self.types, *self.actions):
+                policy = AggregativePolicy.of_plays(array)
+            else:
+                meaning = "one action for each agent" + (", step and state" if stages else "")
+                shape = (self.types, *self.actions)
+                meaning += "" if stages else f"; or numbers of agents, {shape}"
+                checks.check_shape("policy", array, (self.agents, *stages), meaning)
+                if array.dtype.kind not in "iu":
+                    raise InputError("policy", "whole numbers", f"dtype {array.dtype}")
+                policy = AggregativePolicy.of_agents(array, self.counts)
+        if policy.actions.shape[1:] != stages:
+            expected = f"actions of shape {('classes', *stages)}"
+            raise InputError("policy", expected, policy.actions.shape)
+        if policy.rows.max() >= self.types:
+            raise InputError("policy", f"rows below {self.types}", policy.rows.max())
+        low, high = policy.actions.min(), policy.actions.max()
+        if low < 0 or high >= self.actions[0]:
+            expected = f"actions from 0 to {self.actions[0] - 1}"
+            raise InputError("policy", expected, f"{low} to {high}")
+        present = np.bincount(policy.rows, weights=policy.counts, minlength=self.types)
+        if not np.array_equal(present, self.counts):
+            row = int(np.argmax(present != self.counts))
+            whose = f"row {row}" if self.labels.types is None else self.labels.type(row)
+            expected = f"{self.counts[row]} agents of {whose}"
+            raise InputError("policy", expected, f"{present[row]:.0f}")
+        return policy
 
     def _describe(self, more: str = "") -> str:
         kinds = "each of its own type" if self.types == self.agents else f"of {self.types} types"
@@ -394,6 +461,10 @@ class AggregativeMarkovGame(Crowd):
     def lipschitz_estimated(self) -> bool:
         """Whether a Lipschitz constant was estimated rather than given."""
         return self.declared_lipschitz is None or self.declared_transition_lipschitz is None
+
+    @property
+    def _stages(self) -> tuple[int, ...]:
+        return self.horizon, self.states
 
     def describe(self) -> str:
         """Return a one-line description of the game."""

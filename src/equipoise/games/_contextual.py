@@ -11,7 +11,8 @@ from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._interactions import Interactions
 from equipoise.games._normal import NormalFormGame
-from equipoise.games._policies import Mixture
+from equipoise.games._policies import Mixture, mixture_of
+from equipoise.games._policy import chances_of, level
 
 #: Largest number of strategy profiles in a payoff table.
 PROFILES_LIMIT = 1_000_000
@@ -44,6 +45,30 @@ class InteractionGame(SingleGame[Mixture]):
     def action_mask(self) -> np.ndarray:
         """(agents, actions): True for the actions that each agent has."""
         return counted(self.actions)
+
+    if TYPE_CHECKING:
+
+        @property
+        def policy_shape(self) -> tuple[int, ...]: ...
+
+    def _by_names(self, policy: Mapping[str, Any]) -> np.ndarray:
+        """Return a product policy from what the agents play, by context and state or not."""
+        entries, shape = super()._by_names(policy), self.policy_shape
+        names, stateful, product = self.labels, len(shape) > 3, np.zeros(shape)
+        places = [level("context", names.contexts, shape[0])] if shape[0] > 1 else []
+        places += [level("state", names.states, shape[-2])] if stateful else []
+        for i, own in enumerate(entries):
+            where, count = f"policy[{self.about.player(i)!r}]", self.actions[i]
+            chances = chances_of(where, own, places, self._action_level(i))
+            if stateful:
+                product[:, :, i, :, :count] = chances.reshape(-1, 1, shape[-2], count)
+            else:
+                product[:, i, :count] = chances
+        return product
+
+    def _checked(self, policy: Any) -> Mixture:
+        """Return a product policy as a mixture of one component, or a mixture; check its shape."""
+        return mixture_of(policy, self.policy_shape, self.action_mask)
 
     def _describe(self, more: str = "") -> str:
         text = f"game of {self.agents:,} agents with {max(self.actions)} actions"

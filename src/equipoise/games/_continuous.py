@@ -13,6 +13,7 @@ from equipoise.games._contextual import as_context_probabilities, as_noise
 from equipoise.games._continuous_terms import PolynomialTerms
 from equipoise.games._game import Labels, SingleGame
 from equipoise.games._policies import ContinuousPolicy
+from equipoise.games._policy import by_name, level
 
 #: Largest number of actions passed to a user's function in one call.
 _CHUNK = 4_000_000
@@ -354,23 +355,25 @@ class ContinuousGame(SingleGame[ContinuousPolicy]):
             )
         return self.terms.rewards(actions, contexts, states)
 
-    def as_policy(self, policy: Any) -> ContinuousPolicy:
-        """Convert an array to a `ContinuousPolicy` of this game, and check the policy.
+    def _by_names(self, policy: Mapping[str, Any]) -> np.ndarray:
+        """Return points from one number per agent, or one by state."""
+        entries, shape = super()._by_names(policy), self.policy_shape
+        points = np.zeros(shape)
+        states = level("state", self.labels.states, shape[-1])
+        for i, own in enumerate(entries):
+            where = f"policy[{self.about.player(i)!r}]"
+            if isinstance(own, Mapping) and self.transitions is not None:
+                own = [part for _, part in sorted(by_name(where, own, states, every=True).items())]
+            own = checks.as_float_array(where, own, booleans=False)
+            place = (slice(None), i) if self.transitions is None else (slice(None), slice(None), i)
+            if own.shape not in ((), points[place].shape, shape[-1:]):
+                raise InputError(where, f"numbers of shape {points[place].shape}", own.shape)
+            points[place] = own
+        return points
 
-        **Example**
-
-        >>> import equipoise as eq
-        >>> eq.games.load("square-continuous", agents=2).as_policy([1, -1]).points.tolist()
-        [[1.0, -1.0]]
-        """
+    def _checked(self, policy: Any) -> ContinuousPolicy:
         if not isinstance(policy, ContinuousPolicy):
-            array = np.asarray(policy)
-            if array.dtype.kind not in "fiu":
-                raise InputError(
-                    "policy",
-                    "a ContinuousPolicy or an array of numbers",
-                    f"{type(policy).__name__} of {array.dtype}",
-                )
+            array = checks.as_float_array("policy", policy, copy=False, booleans=False)
             if array.ndim == len(self.policy_shape) - 1 and self.contexts == 1:
                 array = array[None]
             checks.check_shape("policy", array, self.policy_shape, self._axes)

@@ -1,16 +1,32 @@
 """Base classes of all kinds of games: labels, counts of players and actions, a description."""
 
 import math
+import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from equipoise.core import InputError
+import numpy as np
+
+from equipoise.core import InputError, checks
+from equipoise.core.devices import on_accelerator
+from equipoise.core.reductions import total
+from equipoise.core.results import policy_in
 from equipoise.core.text import About, cut
 from equipoise.core.values import Value, static
+from equipoise.games._policies import (
+    PARTS,
+    JointPolicy,
+    Mixture,
+    Profile,
+    mixture_of,
+    policy_from_plain,
+)
+from equipoise.games._policy import Level, Policy, by_name, chances_of, is_named, level
 
 
 class Labels(Value):
@@ -238,6 +254,63 @@ class Game(Value, Generic[P]):
     def describe(self) -> str:
         """Return a one-line description of the game."""
 
+    def policy(self, policy: Any) -> P:
+        """Return the policy of this game that is meant by `policy`, and check it.
+
+        `policy` is one of these:
+
+        - a policy of this kind of game, or a solution or another result that has one;
+        - arrays or nested lists, as the kind of game has them: one strategy per player, the
+          actions of all agents, or flows;
+        - names: a mapping from players to strategies. A strategy is the name of an action, or maps
+          the names of actions to probabilities; actions that are left out have probability 0. In
+          games with states or contexts it may map their names to such strategies. Players,
+          actions and states without names are called by their numbers;
+        - the path of a `.json` or `.npz` file that has a policy in one of these forms.
+
+        **Example**
+
+        >>> import equipoise as eq
+        >>> names = {"players": ["Ann", "Bob"], "actions": [["stay", "leave"]]}
+        >>> game = eq.NormalFormGame([[3, 0], [5, 1]], [[3, 5], [0, 1]], labels=names)
+        >>> game.policy({"Ann": {"stay": 0.5, "leave": 0.5}, "Bob": "stay"})
+        Profile([0.5, 0.5], [1., 0.])
+        """
+        if not isinstance(policy, Policy):
+            policy = self._read(policy_in(policy))
+        return self._checked(policy)
+
+    def _read(self, policy: Any) -> Any:
+        """Return the content of a file and the policy of a plain form; read names."""
+        if isinstance(policy, str | os.PathLike):
+            return import_module("equipoise.games.files").read_policy(policy, self)
+        if isinstance(policy, Mapping):
+            if set(policy) & PARTS and not set(policy) & set(self._player_level[1]):
+                return policy_from_plain(policy)
+            return self._by_names(policy)
+        return policy
+
+    @abstractmethod
+    def _checked(self, policy: Any) -> P:
+        """Convert arrays to a policy of this game, and check the policy."""
+
+    def _by_names(self, policy: Mapping[str, Any]) -> Any:
+        """Return the policy that maps players to strategies, as `_checked` takes it."""
+        entries = by_name("policy", policy, self._player_level, every=True)
+        return [entries[i] for i in range(len(entries))]
+
+    @property
+    def _player_level(self) -> Level:
+        """Names of the players, or what they are called without names."""
+        names, count = self.labels.players, self.players
+        who, players = level(self._who, names, count, f"{self._who} {{}}")
+        if names is None and count == 2:
+            return who, {**players, **{self.about.player(i): i for i in range(2)}}
+        return who, players
+
+    def _action_level(self, player: int) -> Level:
+        return level("action", self.labels.actions_of(player), self.actions[player])
+
     @property
     def about(self) -> About:
         """Description and names for what is printed of the game and its solutions."""
@@ -274,6 +347,67 @@ _Batch = TypeVar("_Batch", bound="BatchedGame[Any]")
 
 class BatchedGame(Game[P]):
     """Base of the kinds of games whose arrays may have leading batch axes."""
+
+    def _checked(self, policy: Any) -> Any:
+        """Return one array of probabilities per player, checked; or a correlated policy."""
+        own, actions = self._own_axes, self.actions
+        if type(policy) is Profile:
+            axes = -1 - len(own)
+            if [s.shape[axes:] for s in policy.strategies] == [(*own, n) for n in actions]:
+                return policy  # in a microsecond
+            policy = policy.strategies
+        if isinstance(policy, JointPolicy):
+            return self._checked_joint(policy)
+        if isinstance(policy, Mixture):
+            return self._checked_mixture(policy)
+        expected = f"one array of probabilities per player, {len(actions)} in all"
+        if not isinstance(policy, list | tuple):
+            raise InputError("policy", f"{expected}, as a tuple or list", type(policy).__name__)
+        if len(policy) != len(actions):
+            raise InputError("policy", expected, len(policy))
+        strategies = (self._strategy(i, part, own) for i, part in enumerate(policy))
+        return Profile.computed(*strategies)
+
+    def _strategy(self, player: int, part: Any, own: tuple[int, ...]) -> Any:
+        """Check the strategy of a player; its last axes are states, if there are any, and actions.
+
+        A strategy that is missing is refused: gains would be meaningless without it.
+        """
+        name, shape = f"policy[{player}]", (*own, self.actions[player])
+        if is_named(part):
+            name = f"policy[{self.about.player(player)!r}]"
+            places = [level("state", self.labels.states, count) for count in own]
+            return chances_of(name, part, places, self._action_level(player))
+        if part is None:
+            raise InputError(name, f"probabilities of shape {shape}", None)
+        there = on_accelerator(part)
+        # Those of the caller are copied, as a policy cannot be changed.
+        array = part if there else checks.as_float_array(name, part, booleans=False)
+        if tuple(array.shape[-len(shape) :]) != shape:
+            axes = f"(..., {', '.join(map(str, shape))})"
+            whose = "(states, actions)" if own else "the actions"
+            meaning = f"{whose} of {self.about.player(player)}"
+            found = tuple(array.shape)
+            raise InputError(name, f"probabilities of shape {axes}, {meaning}", found)
+        if there or (array.min() >= 0.0 and (abs(total(array) - 1.0) <= 1e-14).all()):
+            return array  # the common case, in a fraction of the time
+        return checks.check_probabilities(name, array)
+
+    @property
+    def _own_axes(self) -> tuple[int, ...]:
+        """Axes of a strategy before its actions: the number of states, in games with states."""
+        return ()
+
+    def _checked_joint(self, policy: JointPolicy) -> JointPolicy:
+        if policy.actions != self.actions:
+            expected = f"a joint distribution over {self.actions} actions"
+            raise InputError("policy", expected, policy.actions)
+        return policy
+
+    def _checked_mixture(self, policy: Mixture) -> Mixture:
+        counts = np.array(self.actions)
+        mask = np.arange(counts.max()) < counts[:, None]
+        return mixture_of(policy, (1, *mask.shape), mask)
 
     @abstractmethod
     def __getitem__(self: _Batch, index: Any) -> _Batch:

@@ -1,5 +1,6 @@
 """Markov games: zero-sum games of two players (single or batched) and general-sum games."""
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -8,7 +9,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError
 from equipoise.core.values import frozen, read_only, static
 from equipoise.games._game import BatchedGame, Labels
-from equipoise.games._policies import Profile
+from equipoise.games._policies import JointPolicy, Mixture, Profile
 
 if TYPE_CHECKING:
     import jax
@@ -117,6 +118,43 @@ class MarkovGame(BatchedGame[Profile]):
         if not self.zero_sum or self.horizon is not None:
             expected = "a zero-sum game without horizon"
             raise InputError(name, expected, f"a {self.describe()}", "use `solve` for this game")
+
+    @property
+    def _own_axes(self) -> tuple[int, ...]:
+        return (self.states,)
+
+    def _checked(self, policy: Any) -> Any:
+        """Return strategies by state, or by step and state; in batches, without steps."""
+        policy = super()._checked(policy)
+        if isinstance(policy, JointPolicy):
+            steps = policy.joint.shape[: policy.joint.ndim - self.players - 1]
+        elif self.zero_sum and (self.batch_shape or self.horizon is None):
+            return policy
+        else:
+            try:
+                steps = np.broadcast_shapes(*(part.shape[:-2] for part in policy))
+            except ValueError:
+                shapes = [part.shape for part in policy]
+                expected = "as many steps for each player"
+                raise InputError("policy", expected, f"shapes {shapes}") from None
+        if len(steps) > 1:
+            axes = "(steps, states, actions...)"
+            raise InputError("policy", f"shape {axes}, or without steps", f"axes {steps} too many")
+        if self.horizon is not None and steps not in ((), (1,), (self.horizon,)):
+            found = math.prod(steps)
+            raise InputError("policy", f"{self.horizon} steps, or one for all", found)
+        return policy
+
+    def _checked_joint(self, policy: JointPolicy) -> JointPolicy:
+        shape = (self.states, *self.actions)
+        if policy.actions != self.actions or policy.joint.shape[-len(shape) :] != shape:
+            axes = f"(..., {', '.join(map(str, shape))})"
+            expected = f"shape (steps, states, actions...) = {axes}, or without steps"
+            raise InputError("policy", expected, policy.joint.shape)
+        return policy
+
+    def _checked_mixture(self, policy: Mixture) -> Mixture:
+        raise InputError("policy", "a Profile or a JointPolicy in a Markov game", "a Mixture")
 
     def describe(self) -> str:
         """Return a one-line description of the game."""

@@ -1,9 +1,10 @@
 """Road networks: travellers choose paths, and links take longer the more travellers use them."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from equipoise.core import checks
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.results import SMALLEST
 from equipoise.core.rounding import EPS, TINY
-from equipoise.core.routes import Graph
+from equipoise.core.routes import CONSERVED, Graph
 from equipoise.core.text import About
 from equipoise.core.values import frozen, is_jax, read_only, static
 from equipoise.games._callables import check_function, integral, values_of
@@ -279,6 +280,25 @@ class NetworkGame(SingleGame[FlowPolicy]):
     def graph(self) -> Graph:
         """The links in the form that the shortest-path oracle takes."""
         return Graph(self.tails, self.heads, self.nodes, self.first_through)
+
+    def _by_names(self, policy: Mapping[str, Any]) -> FlowPolicy:
+        """Return the flows of a table, whose columns name the ends of links."""
+        return import_module("equipoise.games.files").flows_of_table(self, policy)
+
+    def _checked(self, policy: Any) -> FlowPolicy:
+        """Return the flows of a policy, an array or a table; check them."""
+        policy = self._by_names(policy) if hasattr(policy, "columns") else policy
+        policy = policy if isinstance(policy, FlowPolicy) else FlowPolicy(policy)
+        flows, classes, links = policy.flows, len(self.values_of_time), self.links
+        if flows.shape[-1] != links:
+            raise InputError("flows", f"flows of {links} links", f"shape {flows.shape}")
+        if flows.ndim == 2 and len(flows) != classes:
+            raise InputError("flows", f"flows of {classes} classes", f"{len(flows)} rows")
+        if flows.min() < -CONSERVED * float(self.demand.sum()):
+            link = int(np.argmin(flows)) % links
+            where = f"{flows.min():g} on the link from {self.tails[link]} to {self.heads[link]}"
+            raise InputError("flows", "flows >= 0", where)
+        return policy
 
     def describe(self) -> str:
         """Return a one-line description of the game."""

@@ -1,6 +1,6 @@
 """Games given by an oracle that returns each population's cheapest action at given costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,6 +91,22 @@ class OracleGame(SingleGame[FlowPolicy]):
     def actions(self) -> tuple[int, ...]:
         """Always `()`, because the actions are not listed."""
         return ()
+
+    def _by_names(self, policy: Mapping[str, Any]) -> np.ndarray:
+        """Return the use of resources by each population."""
+        entries = super()._by_names(policy)
+        use = []
+        for i, own in enumerate(entries):
+            where = f"policy[{self.about.player(i)!r}]"
+            use.append(checks.as_float_array(where, own))
+            checks.check_shape(where, use[i], (self.resources,), "one for each resource")
+        return np.stack(use)
+
+    def _checked(self, policy: Any) -> FlowPolicy:
+        policy = policy if isinstance(policy, FlowPolicy) else FlowPolicy(policy)
+        shape = (self.players, self.resources)
+        checks.check_shape("flows", policy.flows, shape, "populations and resources")
+        return policy
 
     def describe(self) -> str:
         """Return a one-line description of the game."""

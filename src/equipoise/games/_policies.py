@@ -263,6 +263,33 @@ class Mixture(Policy):
         return iter(self.policies)
 
 
+def mixture_of(policy: Any, shape: tuple[int, ...], mask: np.ndarray) -> Mixture:
+    """Return a product policy as a mixture of one component, or a mixture; check its shape.
+
+    The first axis of `shape` is that of contexts; it may be left out where there is one. `mask`
+    has the actions of each agent; all others have probability 0.
+    """
+    name, weights = "policy", None
+    if isinstance(policy, Mixture):
+        policies, weights, name = policy.policies, policy.weights, "policy.policies"
+    else:
+        policies = checks.as_float_array(name, policy, copy=False, booleans=False)[None]
+    whole = policies.shape[1:] == shape
+    if shape[0] == 1 and policies.shape[1:] == shape[1:]:
+        policies = policies[:, None]
+    if policies.shape[1:] != shape:
+        states = "(contexts, horizon, agents, states, actions)"
+        axes = states if len(shape) > 3 else "(contexts, agents, actions)"
+        expected = f"a product policy of shape {shape}, {axes}"
+        raise InputError(name, expected, tuple(policies.shape[1:]))
+    policies = checks.check_probabilities(name, policies)
+    extra = policies * ~(mask if len(shape) == 3 else mask[:, None])
+    if extra.any():
+        where = list(checks.first_index(extra > 0))
+        raise InputError(name, "probability 0 for actions an agent lacks", f"more at {where}")
+    return policy if whole and weights is not None else Mixture(policies, weights)
+
+
 @final
 class ContinuousPolicy(Policy):
     """A policy of independent agents, each of whom plays a point of [-1, 1] or mixes over several.
@@ -366,6 +393,9 @@ class AggregativePolicy(Policy):
     counts: np.ndarray
     #: (classes,) or (classes, horizon, states): the action played.
     actions: np.ndarray
+    #: (agents,): each agent's class, if `of_agents` was told their order. It is no part of a
+    #: policy's content: it is neither compared nor written.
+    class_of: ClassVar[np.ndarray | None] = None
 
     def __init__(self, rows: Any, counts: Any, actions: Any):
         self._set(
@@ -402,13 +432,26 @@ class AggregativePolicy(Policy):
         ([0, 0, 1], [2, 1, 1], [0, 1, 1])
         """
         actions = read_only_integers("actions", actions)
+        counts = np.asarray(counts)
         rows = np.repeat(np.arange(len(counts)), counts)
         if actions.shape[:1] != rows.shape:
             raise InputError("actions", f"actions of {len(rows)} agents", f"shape {actions.shape}")
-        table = np.concatenate([rows[:, None], actions.reshape(len(rows), -1)], 1)
-        classes, size = np.unique(table, axis=0, return_counts=True)
-        shaped = classes[:, 1:].reshape(-1, *actions.shape[1:])
-        return cls(classes[:, 0], size, shaped)
+        if np.all(counts == 1):
+            return cls(rows, counts, actions)
+        if actions.ndim == 1 and actions.min(initial=0) >= 0:  # faster than rows of a table
+            width = int(actions.max(initial=0)) + 1
+            keys, class_of, size = np.unique(
+                rows * width + actions, return_inverse=True, return_counts=True
+            )
+            policy = cls(keys // width, size, keys % width)
+        else:
+            table = np.concatenate([rows[:, None], actions.reshape(len(rows), -1)], 1)
+            classes, class_of, size = np.unique(
+                table, axis=0, return_inverse=True, return_counts=True
+            )
+            policy = cls(classes[:, 0], size, classes[:, 1:].reshape(-1, *actions.shape[1:]))
+        policy._set(class_of=class_of.ravel())
+        return policy
 
     @classmethod
     def of_plays(cls, plays: Any) -> "AggregativePolicy":
@@ -489,6 +532,8 @@ _MARKS = {
     "points": ContinuousPolicy,
     "flows": FlowPolicy,
 }
+#: Names that show that a mapping is a plain form; other mappings have the names of players.
+PARTS = frozenset({"kind", "rows", *_MARKS})
 
 
 def policy_from_plain(plain: Mapping[str, Any]) -> Policy:

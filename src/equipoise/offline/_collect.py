@@ -179,7 +179,7 @@ def _collect_continuous(
     kind = np.float32 if samples * game.horizon * game.agents > LARGE else np.float64
     points, thresholds = None, np.zeros(0)
     if not isinstance(behaviour, str):
-        points, chances = game.as_policy(behaviour).support()
+        points, chances = game.policy(behaviour).support()
         thresholds = _thresholds(chances)
 
     def choose(words: np.ndarray, _: Any, place: Place) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.core import checks
 from equipoise.core.arrays import read_npz, write_npz
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import write_text
@@ -17,25 +18,12 @@ from equipoise.core.results import policy_in
 from equipoise.games._game import Game
 from equipoise.games._policies import (
     POLICIES,
-    AggregativePolicy,
-    ContinuousPolicy,
-    FlowPolicy,
-    Mixture,
     Profile,
     policy_from_plain,
 )
 from equipoise.games._policy import Policy
 
 SUFFIXES = (".json", ".npz")
-#: Meaning of a bare list in games of these kinds; in all others, one strategy per player.
-_LISTS = {
-    "contextual": lambda plain, game: Mixture.from_plain({"policies": [plain]}),
-    "decoupled-markov": lambda plain, game: Mixture.from_plain({"policies": [plain]}),
-    "continuous": lambda plain, game: ContinuousPolicy.from_plain({"points": plain}),
-    "aggregative": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
-    "aggregative-markov": lambda plain, game: AggregativePolicy.of_agents(plain, game.counts),
-    "network": lambda plain, game: FlowPolicy.from_plain({"flows": plain}),
-}
 #: Array that identifies each kind of policy in a `.npz` file.
 _MARKS = {"joint": "joint", "policies": "mixture", "points": "continuous", "rows": "aggregative"}
 _MARKS |= {"flows": "flows"}
@@ -48,9 +36,10 @@ def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Polic
 
     A `.json` file holds `{"policy": ...}`, possibly with other entries, or the policy alone. The
     policy is its plain form, as `write_policy` writes it, with or without `kind`; or a list. A list
-    holds one strategy per player. With `game`, a list is read according to the kind of game: the
-    probabilities of a product policy in games of interaction terms, the points of all agents in
-    continuous games, the actions of all agents in aggregative games.
+    holds one strategy per player. With `game`, the content is anything that
+    `game.policy` takes: players and actions may be named, and a list is read according to the kind
+    of game: the probabilities of a product policy in games of interaction terms, the points of all
+    agents in continuous games, the actions of all agents in aggregative games.
 
     A `.npz` file holds `policy_0`, `policy_1`, ... of a `Profile` (or the default names of
     `numpy.savez`), or the parts of another kind by name. Other arrays are ignored.
@@ -81,12 +70,14 @@ def read_policy(path: str | os.PathLike[str], game: Game | None = None) -> Polic
 
 
 def _from_content(content: Any, game: Game | None) -> Policy:
+    if not isinstance(content, dict | list) or content == []:
+        raise InputError("policy", "a list or an object", type(content).__name__)
+    if game is not None:
+        if not isinstance(content, dict) or "kind" not in content:
+            checks.check_listed("policy", content)
+        return game.policy(content)
     if isinstance(content, dict):
         return policy_from_plain(content)
-    if not isinstance(content, list) or not content:
-        raise InputError("policy", "a list or an object", type(content).__name__)
-    if game is not None and game.kind in _LISTS:
-        return _LISTS[game.kind](content, game)
     if not all(isinstance(part, list) for part in content):
         raise InputError(
             "policy",
