@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from equipoise import runs
 from equipoise.core.errors import InputError
 from equipoise.core.files import atomic_write
 from equipoise.report import Report, RunFolder
@@ -118,10 +119,8 @@ def kept(folder: Any, name: str, settings: Any, make: Callable[[], Record]) -> R
     >>> kept(None, "part", {}, lambda: Record("made")).name
     'made'
     """
-    if folder is None:
-        return make()
-    with Run.start(Path(folder) / name, settings) as place:
-        return place.record() if place.finished else place.finish(make())
+    run = None if folder is None else Path(folder) / name
+    return runs.kept(run, settings, lambda _: make())
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:

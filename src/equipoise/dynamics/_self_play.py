@@ -25,7 +25,7 @@ from equipoise.dynamics._play import check_learners, game_keys, play
 from equipoise.dynamics._round import Tables
 from equipoise.dynamics._trace import Trace, digest, repeat_games
 from equipoise.games import MarkovGame, MatrixGame, Profile, families
-from equipoise.runs import Reached, Record, Run, Table, resumable
+from equipoise.runs import Format, Reached, Record, Run, Table, kept, resumable
 from equipoise.solvers import solve
 
 #: Duration of a piece of play in seconds. Ctrl-C takes effect after the current piece.
@@ -208,17 +208,20 @@ def self_play(
         prints = settings.get("fingerprints", {}) | {"games": _print(table.games)}
         sizes = {"actions": list(table.games.actions), "states": table.states}
         settings = {"game": table.name, **sizes, **settings, "fingerprints": prints}
-    proceed = None
-    if not Path(run, "record.json").exists():
+
+    def play_on(folder: Any) -> tuple[Record, bool]:
         in_context = any(isinstance(who, ContextLearner) for who in both)
-        # This also raises for invalid settings before a folder is created.
-        proceed = (_by_games if in_context else _by_rounds)(config, table, *both)
-    with Run.start(run, settings) as folder:
-        if folder.finished or proceed is None:
-            return folder.record()
-        played = proceed(folder)
+        played = (_by_games if in_context else _by_rounds)(config, table, *both)(folder)
         record = _record(config, settings, table, folder.metrics(), played)
-        return record if played.last is None else folder.finish(record)
+        return record, played.last is not None
+
+    return kept(run, settings, play_on, _PLAYED)[0]
+
+
+#: Records, and whether all rounds were played.
+_PLAYED: Format[tuple[Record, bool]] = Format(
+    lambda run: (run.record(), True), lambda found, run: found[0] if found[1] else None
+)
 
 
 #: Settings of random families, without meaning for other games.
@@ -365,10 +368,10 @@ def _by_games(
         trace = play(games[some], row, column, key=keys[some], record=stops.tolist(), **how)
         other = play(games[some], omd, omd, key=keys[some], record=record, **how)
         curves = trace.curve[late], trace.average_curve[late], other.curve
-        for kept, curve in zip(state["gaps"], curves, strict=True):
-            kept[:, some] = curve
-        for kept, policy in zip(state["last"], trace.last, strict=True):
-            kept[some] = policy
+        for gaps, curve in zip(state["gaps"], curves, strict=True):
+            gaps[:, some] = curve
+        for last, policy in zip(state["last"], trace.last, strict=True):
+            last[some] = policy
         if trace.regret is not None:
             state["regret"][:, some] = trace.regret[late]
         if step <= _DRAWN < until:

@@ -26,7 +26,7 @@ from equipoise.incontext._players import SEATS, Players, check_players
 from equipoise.incontext._sizes import check_games, check_size
 from equipoise.incontext._static import Games, static_names, static_policies
 from equipoise.incontext.theory import distance
-from equipoise.runs import Record, Run, Unfinished, interruptible, resumable
+from equipoise.runs import Record, Run, Unfinished, interruptible, kept, resumable
 from equipoise.solvers import solve
 
 __all__ = ["evaluate", "evaluate_saved"]
@@ -344,12 +344,12 @@ def evaluate_saved(
             end.found = replace(end.found, config=config | played)
             raise
 
-    if run is None:
-        return measure(None)
-    # The description of a family does not say what its code draws.
-    drawings = {} if family is None else {"drawn": weights.fingerprint(weights.named(drawn))}
-    with Run.start(run, {**config, "weights": files.fingerprint(players), **drawings}) as folder:
-        return folder.record() if folder.finished else folder.finish(measure(folder))
+    def settings() -> dict[str, Any]:
+        # The description of a family does not say what its code draws.
+        drawings = {} if family is None else {"drawn": weights.fingerprint(weights.named(drawn))}
+        return {**config, "weights": files.fingerprint(players), **drawings}
+
+    return kept(run, settings, measure)
 
 
 def _flat(games: Games, count: int) -> Games:

@@ -5,15 +5,13 @@ model. Nothing is held out, so nothing bounds the gains in the logged game; `lea
 """
 
 import os
-import time
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from equipoise.certificates import certify, solution_from_plain
+from equipoise.certificates import certify
 from equipoise.core import InputError, Solution, checks
 from equipoise.core.errors import named_arguments
 from equipoise.core.randomness import as_key
@@ -22,15 +20,14 @@ from equipoise.offline import parameters as named_parameters
 from equipoise.offline._coverage import over_known
 from equipoise.offline._discrete import model_facts
 from equipoise.offline._fit import fit
-from equipoise.offline._learn import Advice, as_advice
+from equipoise.offline._learn import Advice, as_advice, keep_solution
 from equipoise.offline._log import Log
 from equipoise.offline._model import Model
 from equipoise.offline._own_play import facts_of, sentences
-from equipoise.offline._saved import write_policy_files
 from equipoise.offline._select import select_rank
 from equipoise.offline._solve import solve
 from equipoise.offline.parameters import Parameters
-from equipoise.runs import Record, Run
+from equipoise.runs import Run
 
 #: Where the parameters come from.
 PARAMETERS = ("corrected", "printed")
@@ -110,22 +107,11 @@ def dr_ac(
         "force": force,
     }
     key = as_key(key)
-    if run is None:
-        return as_advice(_learn(log, options, parameters, key), log)
-    words = np.asarray(jax.random.key_data(key))
-    config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
-    if (Path(run) / "config.json").exists():
-        with Run.open(run, config) as folder:  # refuses another run's folder
-            if folder.finished:
-                return as_advice(solution_from_plain(folder.record().solution or {}), log)
-    begun = time.perf_counter()
-    solution = _learn(log, options, parameters, key)  # a log that is refused leaves no folder
-    with Run.start(run, config) as folder:
-        write_policy_files(folder.path, log, solution)
-        labels = {"labels": log.labels.to_plain()}
-        record = Record(log.name, folder.config, labels, solution=solution.to_plain())
-        folder.finish(record, seconds_before=time.perf_counter() - begun)
-    return as_advice(solution, log)
+
+    def learn(folder: Run | None) -> Any:
+        return _learn(log, options, parameters, key)
+
+    return as_advice(keep_solution(log, options, key, run, learn), log)
 
 
 def _check(log: Log, rank: Any, parameters: Any, error: float | None) -> None:

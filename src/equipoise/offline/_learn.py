@@ -10,7 +10,7 @@ between two steps, and a run folder keeps the results of the finished steps.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from inspect import signature
 from typing import Any, cast
@@ -34,7 +34,7 @@ from equipoise.offline._frames import OPTIONS as READING
 from equipoise.offline._log import Log
 from equipoise.offline._pieces import Source
 from equipoise.offline._saved import write_policy_files
-from equipoise.runs import Record, Run
+from equipoise.runs import Format, Record, Run, kept
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,19 +221,33 @@ def advise(
             return learn_continuous(log, options, key, folder)
         return learn_discrete(source, options, key, folder)
 
-    if run is None:
-        return as_advice(pipeline(None), log)
-    words = np.asarray(jax.random.key_data(key))
-    config = {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
-    with Run.start(run, config) as folder:
-        if folder.finished:
-            return as_advice(solution_from_plain(folder.record().solution or {}), log)
-        solution = pipeline(folder)
-        if solution.status.name != "interrupted":
-            write_policy_files(folder.path, log, solution)
-            labels = {"labels": log.labels.to_plain()}
-            folder.finish(Record(log.name, folder.config, labels, solution=solution.to_plain()))
-        return as_advice(solution, log)
+    return as_advice(keep_solution(log, options, key, run, pipeline), log)
+
+
+def keep_solution(
+    log: Log,
+    options: dict[str, Any],
+    key: Any,
+    run: str | os.PathLike[str] | None,
+    work: Callable[[Run | None], Solution],
+) -> Solution:
+    """Return the solution of a log that `work` computes, or read it from its run folder."""
+
+    def settings() -> dict[str, Any]:
+        words = np.asarray(jax.random.key_data(key))
+        return {"log": log.name, "fingerprint": log.fingerprint(), **options, "key": words}
+
+    def write(solution: Solution, folder: Run) -> Record | None:
+        if solution.status.name == "interrupted":
+            return None
+        write_policy_files(folder.path, log, solution)
+        labels = {"labels": log.labels.to_plain()}
+        return Record(log.name, folder.config, labels, solution=solution.to_plain())
+
+    def read(folder: Run) -> Solution:
+        return solution_from_plain(folder.record().solution or {})
+
+    return kept(run, settings, work, Format(read, write))
 
 
 def _options() -> list[str]:

@@ -24,12 +24,13 @@ from equipoise.runs._loop import (
     resumable,
 )
 from equipoise.runs._record import Record, Table
-from equipoise.runs._run import OtherConfig, Run
+from equipoise.runs._run import Format, OtherConfig, Run, kept
 from equipoise.runs._sweep import Sweep, read_sweep, sweep
 
 __all__ = [
     "DamagedCheckpoint",
     "FolderInUse",
+    "Format",
     "Interrupt",
     "OtherConfig",
     "Progress",
@@ -41,6 +42,7 @@ __all__ = [
     "Unfinished",
     "engines",
     "interruptible",
+    "kept",
     "progress",
     "read_metrics",
     "read_sweep",

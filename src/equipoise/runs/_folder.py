@@ -116,6 +116,9 @@ class FolderLock:
             self._file.close()
             error.filename = str(path)
             raise
+        if not os.fstat(self._file.fileno()).st_nlink:  # removed with the run it belonged to
+            self._file.close()
+            raise FolderInUse(f"{folder} was just removed by another process: try again")
         with naming(path):
             self._file.seek(0)
             self._file.truncate()

@@ -9,11 +9,11 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from equipoise.core.errors import InputError
 from equipoise.core.files import write_text
@@ -97,6 +97,7 @@ class Run:
         self.path = path
         self.config = config
         self.finished = (path / "record.json").exists()
+        self._discarded = False
         self._keep = keep
         self._lock = lock
         self._digest = _config_digest(config)
@@ -277,8 +278,24 @@ class Run:
     def close(self) -> None:
         """Close the run, so that other processes may write to the folder."""
         self._metrics.close()
-        self._environment.save()
+        if not self._discarded:
+            self._environment.save()
         self._lock.release()
+
+    def discard(self) -> bool:
+        """Remove a run that has logged and saved nothing, and its folder; return whether it did.
+
+        The run accepts nothing afterwards.
+        """
+        names = ("environment.json", "metrics.jsonl", "config.json", FolderLock.NAME)
+        if self._metrics.sums or {entry.name for entry in self.path.iterdir()} - set(names):
+            return False
+        self._discarded = True
+        with contextlib.suppress(OSError):  # Windows does not remove open files
+            for name in names:
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
+        return True
 
     def __enter__(self) -> "Run":
         return self
@@ -300,6 +317,82 @@ class Run:
     def _check_unfinished(self, verb: str) -> None:
         if self.finished:
             raise RuntimeError(f"{self.path}: cannot {verb}, the run is finished")
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Format(Generic[R]):
+    """How the results of a computation lie in a run folder; see `kept`.
+
+    **Example**
+
+    >>> from equipoise.runs import Format, Record
+    >>> numbers = Format(
+    ...     read=lambda run: run.record().scalars["number"],
+    ...     write=lambda number, run: Record("number", run.config, {"number": number}),
+    ... )
+    """
+
+    #: Reads the result of a finished run.
+    read: Callable[[Run], R]
+    #: Writes the files of a result besides its record, which it returns; None if the result is not
+    #: finished, because the computation was interrupted or ran out of time.
+    write: Callable[[R, Run], Record | None]
+
+
+_RECORDS: Format[Any] = Format(Run.record, lambda record, run: record)
+
+
+def kept(
+    run: str | os.PathLike[str] | None,
+    config: Any,
+    work: Callable[[Run | None], R],
+    kind: Format[R] = _RECORDS,
+) -> R:
+    """Read the result of a call from its run folder, or compute it and keep it there.
+
+    Only finished results are kept: if the call was interrupted or ran out of time, the same call
+    goes on. A call that fails before it has logged or saved anything leaves no folder behind.
+
+    - `run`: the folder. If None, `work(None)` is returned.
+    - `config`: what identifies the call: all that its result depends on, so no time limit. It is a
+      dict, a dataclass, or a function without arguments that returns one, which is called only if
+      there is a folder.
+    - `work`: computes the result, from the last checkpoint of the run if there is one.
+    - `kind`: how results lie in the folder. Default: the result is its record.
+
+    **Example**
+
+    >>> import tempfile
+    >>> from equipoise.runs import Record, kept
+    >>> def add(run):
+    ...     print("adding")
+    ...     return Record("sum", {}, {"total": sum(range(100))})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for _ in range(2):
+    ...         print(kept(folder + "/run", {"to": 100}, add).scalars["total"])
+    adding
+    4950
+    4950
+    """
+    if run is None:
+        return work(None)
+    known = _config_file(Path(run)).exists()
+    with Run.start(run, config() if callable(config) else config) as folder:
+        if folder.finished:
+            return kind.read(folder)
+        try:
+            result = work(folder)
+        except BaseException:
+            if not known:
+                folder.discard()
+            raise
+        record = kind.write(result, folder)
+        if record is not None:
+            folder.finish(record)
+        return result
 
 
 def _config_file(folder: Path) -> Path:

@@ -30,7 +30,7 @@ from equipoise.core.results import (
 )
 from equipoise.core.text import wrapped
 from equipoise.games import AggregativePolicy
-from equipoise.runs import FolderInUse, Record, Run, resumable
+from equipoise.runs import FolderInUse, Format, Record, Run, kept, resumable
 from equipoise.runs.engines import engine_of
 
 #: Fields of a result that a record stores unchanged: numbers, and arrays besides the policy's.
@@ -243,25 +243,31 @@ def learn(
     learner = _make_learner(env, spec, settings, worth, history)
     work = _Work(learner, Deadline(float(time_limit)), progress)
     engine = None if workers is None else _engine(workers, env)
-    if run is None:
-        return work.go(None, engine)
+
+    def settle() -> dict[str, Any]:
+        return _call(settings, spec, env, welfare, loss, engine)
+
+    def write(learned: Learned, folder: Run) -> Record | None:
+        return None if work.stopped else as_record(learned, folder.config)
+
+    kind = Format(lambda folder: from_record(folder.record()), write)
+    return kept(run, settle, lambda folder: work.go(folder, engine), kind)
+
+
+def _call(
+    settings: Settings, spec: Spec, env: Any, welfare: Any, loss: Any, engine: Any
+) -> dict[str, Any]:
+    """Return the config of a run, which distinguishes games as far as they are declared."""
     told = ("types", "agents", "actions", "dimensions", "horizon", "states")
     told += ("lipschitz", "transition_lipschitz")
     facts = {name: getattr(spec, name) for name in told}
     facts |= {"bounds": list(spec.bounds), "starts": list(spec.starts)}
     sums = {"influence": spec.influence, "welfare": welfare, "loss": loss}
     facts |= {name: float(np.sum(value)) for name, value in sums.items() if value is not None}
-    # The config distinguishes games as far as they are declared.
     config = {**asdict(settings), "game": facts, "env": getattr(env, "config", {})}
     if engine is not None:
         config["turns"] = "episodes"
-    with Run.start(run, config) as folder:
-        if folder.finished:
-            return from_record(folder.record())
-        learned = work.go(folder, engine)
-        if not work.stopped:
-            folder.finish(as_record(learned, config))
-        return learned
+    return config
 
 
 def _engine(workers: Any, env: Any) -> Any:

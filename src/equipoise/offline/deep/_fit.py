@@ -7,7 +7,6 @@ smallest held-out loss. Every agent stops on its own.
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -28,7 +27,7 @@ from equipoise.offline.deep._kernels import fit_kernels
 from equipoise.offline.deep._networks import TermNetworks, all_scopes, fit_polynomials, make_network
 from equipoise.offline.deep._rows import Data, Sizes, over_agents, prepare, side_by_side
 from equipoise.offline.deep._spec import Critic, KernelCritic, LinearCritic
-from equipoise.runs import Reached, Record, Run, resumable
+from equipoise.runs import Format, Reached, Record, Run, kept, resumable
 
 #: Seconds between two checks for Ctrl-C, and the work that a kill may lose.
 _LOOK_SECONDS = 1.0
@@ -115,24 +114,22 @@ def in_folder(
     work: Callable[[Run | None], tuple[Any, bool]],
     kind: Any,
 ) -> Any:
-    """Return the result of `work(folder)` and, if it is complete, keep it in the run folder.
+    """Return the result of `work`, which says if it is complete, or read it from its folder."""
 
-    If the folder already contains a complete result of this `kind`, it is read instead.
-    """
-    if run is None:
-        return work(None)[0]
-    prints, words = [log.fingerprint() for log in logs], np.asarray(jax.random.key_data(key))
-    config = config | {"logs": prints, "key": words}
-    if Path(run, "record.json").exists():
-        with Run.open(run, config):
-            return kind.load(run)
-    with Run.start(run, config) as folder:
-        result, complete = work(folder)
-        if complete:
-            result.save(folder.path)
-            scalars, arrays = result.record()
-            folder.finish(Record(kind.__name__.lower(), folder.config, scalars, arrays))
-        return result
+    def settings() -> dict[str, Any]:
+        prints, words = [log.fingerprint() for log in logs], np.asarray(jax.random.key_data(key))
+        return config | {"logs": prints, "key": words}
+
+    def write(found: tuple[Any, bool], folder: Run) -> Record | None:
+        result, complete = found
+        if not complete:
+            return None
+        result.save(folder.path)
+        return Record(kind.__name__.lower(), folder.config, *result.record())
+
+    return kept(run, settings, work, Format(lambda folder: (kind.load(folder.path), True), write))[
+        0
+    ]
 
 
 def as_logs(given: Log | Sequence[Log], trials: int) -> list[Log]:
