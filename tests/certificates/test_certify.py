@@ -205,3 +205,15 @@ def test_batches_that_broadcast_are_certified_alike(batches, shape, monkeypatch)
     assert (compiled.upper >= plain.gains - 1e-15).all()
     assert compiled.exact
     assert plain.exact
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9, 1.0 - 2.0**-20, 1.0 - 2.0**-35])
+@pytest.mark.parametrize("level", [0.0, 7.0, -1e6])
+def test_values_of_games_with_a_level_of_rewards(discount, level):
+    """Rewards are moved and scaled for the computation; the value is that of the game as it is."""
+    reward = np.array([[[level, level + 1.0], [level + 1.0, level]]])
+    game = eq.MarkovGame(reward, np.ones((1, 2, 2, 1)), discount)
+    half = np.full((1, 2), 0.5)
+    certificate = eq.certify(game, (half, half))
+    value = (level + 0.5) / (1.0 - discount)
+    np.testing.assert_allclose(certificate.value, [[value, -value]], rtol=1e-9)
