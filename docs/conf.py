@@ -37,7 +37,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"equipoise\.(\w+\.)*_.*"),
     (
         "py:.*",
-        r"equipoise\.(core\.results\.P|core\.text\.About|core\.schedules\.\w+|games\.families\.Draw)",
+        r"equipoise\.(core\.(results\.P|text\.About|schedules\.\w+|deadline\.\w+)|games\.families\.Draw)",
     ),
     ("py:.*", r"equipoise\.dynamics\.loop\.Sums"),
 ]

@@ -74,11 +74,11 @@ def read(path: Path_, *more: Path_, **options: Any) -> Any:
 
         return games.read_policy(path) if is_policy(names) else games.read(path)
     from equipoise.certificates import solution_from_plain
-    from equipoise.core.plain import read_json_value
+    from equipoise.core.plain import read_json_value, revive
 
     content = read_json_value(path)
     if isinstance(content, dict) and {"certificate", "status"} <= set(content):
-        return _of(path, solution_from_plain, content)
+        return _of(path, solution_from_plain, revive(content))  # a bound may be infinite
     if isinstance(content, dict) and content.get("kind") in games.kinds.KINDS:
         return _of(path, games.kinds.class_of(content["kind"]).from_plain, content)
     return games.read_policy(path)

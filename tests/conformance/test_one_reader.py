@@ -47,6 +47,14 @@ def test_what_is_saved_is_read(name, tmp_path):
     assert again == value
 
 
+def test_infinite_bounds_come_back(tmp_path):
+    unbounded = eq.ContinuousGame.from_function(lambda a: -((a - a[::-1] / 2) ** 2), 2)
+    solution = eq.solve(unbounded)
+    assert np.isinf(solution.upper)
+    eq.save(solution, tmp_path / "solution.json")
+    assert eq.read(tmp_path / "solution.json") == solution
+
+
 @pytest.mark.parametrize("name", ["log.npz", "log.parquet"])
 def test_logs_are_saved_and_read(name, tmp_path):
     log = a_log()
