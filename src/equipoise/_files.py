@@ -79,7 +79,7 @@ def read(path: Path_, *more: Path_, **options: Any) -> Any:
     content = read_json_value(path)
     if isinstance(content, dict) and {"certificate", "status"} <= set(content):
         return _of(path, solution_from_plain, revive(content))  # a bound may be infinite
-    if isinstance(content, dict) and content.get("kind") in games.kinds.KINDS:
+    if isinstance(content, dict) and content.get("kind") in tuple(games.kinds.KINDS):
         return _of(path, games.kinds.class_of(content["kind"]).from_plain, content)
     return games.read_policy(path)
 

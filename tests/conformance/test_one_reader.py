@@ -117,7 +117,13 @@ def test_refusals(case, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+SOLUTION_WITHOUT_CERTIFICATE = (
+    '{"version": 1, "policy": null, "value": 0, "tolerance": 1, "status": {}, "certificate": '
+)
 DAMAGED = {
+    "a kind that is a list": '{"kind": ["matrix"], "payoff": [[1]]}',
+    "a certificate that is null": SOLUTION_WITHOUT_CERTIFICATE + "null}",
+    "a certificate whose kind is a list": SOLUTION_WITHOUT_CERTIFICATE + '{"kind": ["table"]}}',
     "a solution": '{"certificate": {}, "status": {}, "version": 1}',
     "a game without payoffs": '{"kind": "matrix"}',
     "a game with more": '{"kind": "matrix", "payoff": [[1]], "more": 1}',

@@ -1,12 +1,15 @@
 """Games of many agents with true rewards: pure, zero-sum and coarse correlated equilibria."""
 
+from inspect import unwrap  # a call without the type checks of the tests
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.optimize
+from support import refuses
 
 import equipoise as eq
+from equipoise.solvers import solve_interaction
 from equipoise.solvers._structured import _couple, solve_structured
 
 families = eq.games.families
@@ -74,6 +77,17 @@ def test_time_and_interruption():
     assert certified(game, stopped) == pytest.approx(stopped.gain, abs=1e-9)
 
 
+def test_ctrl_c_in_the_program_of_zero_sum_games_keeps_the_best_policy(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scipy.optimize, "linprog", interrupt)
+    game = families.polymatrix(agents=5, actions=3).sample(key=0)
+    stopped = solve_structured(game)
+    assert stopped.ended == "interrupted"
+    assert certified(game, stopped) == pytest.approx(stopped.gain, abs=1e-9)
+
+
 def test_linear_programs_stop_at_the_time_limit(monkeypatch):
     """Whatever the speed of the machine, the program is asked to stop, and may come back empty."""
     asked = []
@@ -88,3 +102,9 @@ def test_linear_programs_stop_at_the_time_limit(monkeypatch):
     assert asked
     assert max(asked) <= 5.0
     assert 0.0 < certified(game, found) == pytest.approx(found.gain)
+
+
+@pytest.mark.parametrize("key", ["a", -1, 0.5])
+def test_keys_that_are_no_whole_numbers_are_refused(key):
+    game = families.polymatrix(agents=3, actions=2).sample(key=0)
+    refuses(lambda: unwrap(solve_interaction)(game, key=key), "key")

@@ -86,6 +86,8 @@ def solution_from_plain(plain: Mapping[str, Any]) -> Solution:
     expected = ("policy", "certificate", "status", "value", "tolerance")
     if missing := [name for name in expected if name not in plain]:
         raise InputError("solution", f"the keys {expected}", f"no {missing}")
+    if not isinstance(plain["certificate"], Mapping):
+        raise InputError("certificate", "a dictionary", type(plain["certificate"]).__name__)
     policy, objective = plain["policy"], plain.get("objective")
     return Solution(
         policy=None if policy is None else policy_from_plain(policy),

@@ -135,6 +135,6 @@ def certificate_from_plain(plain: Mapping[str, Any]) -> Certificate:
     True
     """
     kind = plain.get("kind")
-    if kind not in _CERTIFICATES:
+    if kind not in tuple(_CERTIFICATES):
         raise InputError("certificate", f"a kind among {', '.join(_CERTIFICATES)}", repr(kind))
     return _CERTIFICATES[kind].from_plain(plain)

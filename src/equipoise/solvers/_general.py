@@ -406,6 +406,7 @@ def solve_interaction(
     if concept not in ("nash", "cce"):
         raise InputError("concept", "nash or cce", repr(concept))
     checks.check_range("time_limit", time_limit, 0.0, np.inf)
+    key = checks.check_count("key", key, 0)
     begun = time.perf_counter()
     tables = [np.asarray(t, np.float64) for t in game.interactions.tables.values()]
     spread = sum(float(np.ptp(t)) for t in tables) or 1.0

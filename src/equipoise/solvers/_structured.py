@@ -77,8 +77,11 @@ def solve_structured(
         share = (deadline - time.monotonic()) / (game.contexts - context)
         found = one.best_replies(np.random.default_rng(seed), time.monotonic() + share)
         if found.gain > tolerance and found.ended != "interrupted":
-            left = one.zero_sum(time.monotonic() + max(share, _LEAST_SECONDS))
-            found = min(found, left, key=lambda answer: answer.gain)
+            try:
+                left = one.zero_sum(time.monotonic() + max(share, _LEAST_SECONDS))
+                found = min(found, left, key=lambda answer: answer.gain)
+            except KeyboardInterrupt:
+                found = replace(found, ended="interrupted")
         if found.gain > tolerance and concept == "cce" and found.ended != "interrupted":
             try:
                 learned = _no_regret(game, deadline) if learned is None else learned
