@@ -80,7 +80,7 @@ def read(path: Path_, *more: Path_, **options: Any) -> Any:
     if isinstance(content, dict) and {"certificate", "status"} <= set(content):
         return _of(path, solution_from_plain, revive(content))  # a bound may be infinite
     if isinstance(content, dict) and content.get("kind") in tuple(games.kinds.KINDS):
-        return _of(path, games.kinds.class_of(content["kind"]).from_plain, content)
+        return games.read(path)
     return games.read_policy(path)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from equipoise.core.errors import InputError, named_arguments
 from equipoise.core.files import read_bytes, write_text
+from equipoise.core.plain import read_json_value
+from equipoise.games import kinds
 from equipoise.games._game import Game
 from equipoise.games._matrix import MatrixGame
 from equipoise.games._network import NetworkGame
@@ -53,7 +55,7 @@ SUFFIXES = (".nfg", ".npz", ".csv")
 
 @named_arguments
 def read(path: str | os.PathLike[str], trips: str | os.PathLike[str] | None = None) -> Any:
-    """Read a game from a `.nfg`, `.npz`, `.csv` or `.toml` file, or a road network from two files.
+    """Read a game from one file, `.nfg`, `.npz`, `.csv`, `.json` or `.toml`, or roads from two.
 
     A two-player `.nfg` game whose payoffs sum to exactly zero is returned as a `MatrixGame`, any
     other as a `NormalFormGame`. The contents of a `.npz` file determine its kind; it may hold a
@@ -73,7 +75,7 @@ def read(path: str | os.PathLike[str], trips: str | os.PathLike[str] | None = No
     (2, 2)
     """
     path = Path(path)
-    suffix = _suffix(path, (*SUFFIXES, ".toml", *([".tntp"] if trips else [])))
+    suffix = _suffix(path, (*SUFFIXES, ".json", ".toml", *([".tntp"] if trips else [])))
     if trips is not None:
         if suffix not in (".csv", ".tntp"):
             expected = "no trips: only networks in .csv and .tntp files have them"
@@ -81,6 +83,8 @@ def read(path: str | os.PathLike[str], trips: str | os.PathLike[str] | None = No
         return NetworkGame.from_tables(path, trips) if suffix == ".csv" else read_tntp(path, trips)
     if suffix == ".npz":
         return read_arrays(path)
+    if suffix == ".json":
+        return _from_plain(path, read_json_value(path))
     # Only names may contain non-ASCII characters; accept any encoding.
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     return {".nfg": parse_nfg, ".csv": parse_csv, ".toml": parse_game_toml}[suffix](text, str(path))
@@ -132,6 +136,18 @@ def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> N
         write_text(path, format_csv(game))
     elif isinstance(game, tables):
         write_text(path, format_nfg(game, path.stem, plain))
+
+
+def _from_plain(path: Path, content: Any) -> Game:
+    """Return the game of a plain form; errors name the file."""
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in kinds.KINDS:
+        expected = f"an object whose kind is one of {', '.join(kinds.KINDS)}"
+        raise InputError(str(path), expected, f"{content!r:.40}" if kind is None else repr(kind))
+    try:
+        return kinds.class_of(kind).from_plain(content)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def begins_matrix(line: str) -> bool:
