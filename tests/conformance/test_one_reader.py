@@ -25,6 +25,9 @@ SAVED = {
     "polynomial.json": lambda: eq.games.load("square-continuous"),
     "roads.json": lambda: eq.games.load("braess-network"),
     "three.json": lambda: eq.games.load("three-player-pennies"),
+    "commas.csv": lambda: eq.MatrixGame(
+        [[1, -1]], labels={"players": ["x,y", "z"], "actions": [["up"], ["left", "right"]]}
+    ),
     "bimatrix.nfg": lambda: eq.games.load("chicken"),
     "batch.npz": lambda: eq.games.families.uniform(3).sample(4, key=0),
     "markov.npz": lambda: eq.games.families.uniform(2, states=3).sample(key=0),
@@ -102,6 +105,12 @@ REFUSED = {
     "a game of functions as JSON": (
         lambda place: eq.save(eq.games.load("two-roads"), place / "a.json"),
         "AggregativeGame.reward",
+    ),
+    "a matrix with players' names alone as .csv": (
+        lambda place: eq.save(
+            eq.MatrixGame([[1, 2]], labels={"players": ["a", "b"]}), place / "a.csv"
+        ),
+        "game",
     ),
     "a solution as arrays": (
         lambda place: eq.save(eq.solve(eq.MatrixGame([[1.0]])), place / "a.npz"),

@@ -133,7 +133,11 @@ def write(game: Game, path: str | os.PathLike[str], *, plain: bool = False) -> N
             "use .npz for batches",
         )
     if isinstance(game, MatrixGame) and suffix == ".csv":
-        write_text(path, format_csv(game))
+        text = format_csv(game)
+        if game.labels and parse_csv(text, str(path)) != game:
+            expected = "labels that a .csv file keeps: names of all actions, none with a backslash"
+            raise InputError("game", expected, game.labels, "use .json or .npz")
+        write_text(path, text)
     elif isinstance(game, tables):
         write_text(path, format_nfg(game, path.stem, plain))
 
@@ -157,7 +161,8 @@ def begins_matrix(line: str) -> bool:
     (True, True, False)
     """
     cells = line.split(",")
-    if "\\" in cells[0]:
+    quoted = line.lstrip().startswith('"')  # a name may contain a comma
+    if "\\" in (line.split('"')[1] if quoted else cells[0]):
         return True
     try:
         return bool([parse_number(cell.strip()) for cell in cells])
