@@ -89,7 +89,7 @@ def test_without_a_verb_the_command_runs_the_lines(place):
     np.testing.assert_allclose(run(watched["python"])["trace"].curve[-1], watched["curve"][-1])
     city = {"game": {"name": "braess-network"}, "capacities": {"0": 2.0}}
     anarchy = _city.CALLS["anarchy"](place, city)
-    found = run(anarchy["python"])["found"].ratio
+    found = run(anarchy["python"])["prices"].anarchy
     assert (found.lower, found.upper) == (anarchy["lower"], anarchy["upper"])
 
 

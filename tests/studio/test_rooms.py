@@ -221,7 +221,7 @@ def test_city(visit, shoot):
     fact(anew, "Total cost with these tolls").filter(has_text="498").wait_for()
     page.get_by_role("button", name="Compare with the optimum").click()
     fact(page, "Price of anarchy").filter(has_text="1.108").wait_for()
-    assert "price_of_anarchy" in code(page, ".work")[0]
+    assert "eq.prices" in code(page, ".work")[0]
     page.get_by_label("Link number").fill("4")
     page.keyboard.press("Enter")
     page.get_by_label("Toll", exact=True).fill("0")

@@ -7,6 +7,7 @@ first (see `core.rounding`).
 """
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -301,7 +302,7 @@ def independent(policy: JointPolicy) -> Profile:
     return profile
 
 
-def checked(policy: Profile) -> list[Any]:
+def checked(policy: Iterable[Any]) -> list[Any]:
     """Return the strategies of a profile of the game; those of `Profile.computed` were not checked.
 
     Strategies that are on an accelerator are moved here.

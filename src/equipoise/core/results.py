@@ -785,8 +785,9 @@ class Prices:
 
     #: Welfare or cost of the social optimum, which `measure` names.
     optimum: Interval
-    #: That of the best equilibrium, and of the worst one. None if no equilibrium was found.
+    #: That of the best equilibrium. None if no equilibrium was found.
     best: Interval | None
+    #: That of the worst equilibrium. None if no equilibrium was found.
     worst: Interval | None
     #: The price of anarchy. None, like `stability`, if no equilibrium was found, or where the
     #: welfare of the equilibrium is negative and that of the optimum is not.

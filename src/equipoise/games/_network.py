@@ -1,7 +1,7 @@
 """Road networks: travellers choose paths, and links take longer the more travellers use them."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -281,7 +281,7 @@ class NetworkGame(SingleGame[FlowPolicy]):
         """The links in the form that the shortest-path oracle takes."""
         return Graph(self.tails, self.heads, self.nodes, self.first_through)
 
-    def _by_names(self, policy: Mapping[str, Any]) -> FlowPolicy:
+    def _by_names(self, policy: Any) -> FlowPolicy:
         """Return the flows of a table, whose columns name the ends of links."""
         return import_module("equipoise.games.files").flows_of_table(self, policy)
 

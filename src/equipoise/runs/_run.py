@@ -385,7 +385,7 @@ def kept(
             return kind.read(folder)
         try:
             result = work(folder)
-        except BaseException:
+        except Exception:  # Ctrl-C keeps the folder, so that the same call goes on
             if not known:
                 folder.discard()
             raise
